@@ -1,0 +1,391 @@
+"""The agent's configuration: frozen types with their defaults, and a loader that reports every problem at once.
+
+A configuration is read whole or not at all: :func:`load` returns a :class:`Config` or
+raises a :class:`~edgeagent.errors.ConfigError` that lists each unknown key (with the
+nearest known one) and each wrong value, with its file. Durations are seconds as ``float``,
+sizes bytes as ``int``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import yaml
+
+from edgeagent import quantity
+from edgeagent.errors import ConfigError
+
+DEFAULT_FILE = Path("/etc/edgeagent/config.yaml")
+_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|h)", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_SIZE_HINT = "a quantity such as 512Mi or plain bytes"
+
+Check = Callable[[Any], Any]
+"""Turns a YAML value into the typed one; raises ValueError with what was expected."""
+
+
+# --- what a single value may be ------------------------------------------------------
+
+
+def _duration(value: Any) -> float:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if not match:
+        message = "expected a duration such as 15s, 250ms or 2min"
+        raise ValueError(message)
+    seconds = float(match[1]) * _SECONDS[match[2]]
+    if seconds <= 0:
+        message = "expected a duration above 0"
+        raise ValueError(message)
+    return seconds
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        message = f"expected {_SIZE_HINT}"
+        raise ValueError(message)  # noqa: TRY004 (one error type for a wrong value)
+    amount = quantity.parse(value)
+    if amount < 0:
+        message = f"expected {_SIZE_HINT}, not below 0"
+        raise ValueError(message)
+    return amount
+
+
+def _size_or_percent(value: Any) -> int | str:
+    if isinstance(value, str) and value.endswith("%"):
+        quantity.percent(value, 0)
+        return value
+    return _size(value)
+
+
+def _choice(*allowed: str) -> Check:
+    def check(value: Any) -> str:
+        if value in allowed and isinstance(value, str):
+            return value
+        message = f"expected one of {', '.join(allowed)}"
+        raise ValueError(message)
+
+    return check
+
+
+def _detect(value: Any) -> str:
+    # YAML 1.1 reads a bare yes or no as a boolean.
+    spelled = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
+    return cast("str", _choice("auto", "yes", "no")(spelled))
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        message = "expected true or false"
+        raise ValueError(message)  # noqa: TRY004
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        message = "expected a text"
+        raise ValueError(message)
+    return value
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        message = "expected a whole number, 0 or more"
+        raise ValueError(message)
+    return value
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        message = "expected a list of texts"
+        raise ValueError(message)
+    return tuple(value)
+
+
+def _label_switch(value: Any) -> bool | str:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _LABEL_KEY.fullmatch(value):
+        return value
+    message = "expected true, false or a label key"
+    raise ValueError(message)
+
+
+def _address(value: Any) -> str:
+    match = re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:]+):(\d{1,5})", value) if isinstance(value, str) else None
+    if not match or int(match[2]) > 65535:  # noqa: PLR2004 (the largest port)
+        message = "expected ADDRESS:PORT such as 127.0.0.1:9843"
+        raise ValueError(message)
+    return cast("str", value)
+
+
+def _tls(value: Any) -> Tls:
+    if not isinstance(value, dict) or set(value) != {"cert", "key"} or not all(isinstance(v, str) for v in value.values()):
+        message = "expected {cert: FILE, key: FILE}"
+        raise ValueError(message)
+    return Tls(cert=value["cert"], key=value["key"])
+
+
+def _setting(check: Check, default: Any) -> Any:
+    return field(default=default, metadata={"check": check})
+
+
+def _optional(check: Check, default: Any = None) -> Any:
+    return field(default=default, metadata={"check": lambda value: None if value is None else check(value)})
+
+
+# --- the configuration ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Which node this is."""
+
+    name: str | None = _optional(_text)
+
+
+@dataclass(frozen=True, slots=True)
+class K3s:
+    """Where K3s keeps its data; None: from K3s' own configuration."""
+
+    data_dir: str | None = _optional(_text)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserves:
+    """Reserve lines: bytes, a percentage of the pool's total (``6%``), or None for the default formula.
+
+    A configured value replaces the whole default of its line. ``ceiling`` caps what is advertised.
+    """
+
+    os: int | str | None = _optional(_size_or_percent)
+    k3s: int | str | None = _optional(_size_or_percent)
+    cma: int | str | None = _optional(_size_or_percent)
+    headroom: int | str | None = _optional(_size_or_percent)
+    driver: int | str | None = _optional(_size_or_percent)
+    ceiling: int | str | None = _optional(_size_or_percent)
+
+
+@dataclass(frozen=True, slots=True)
+class Unified:
+    """Unified pools: ``detect`` overrules detection, ``coupling`` says whether memory requests shrink the pool."""
+
+    detect: Literal["auto", "yes", "no"] = _setting(_detect, "auto")
+    coupling: Literal["requests", "static"] = _setting(_choice("requests", "static"), "requests")
+    gpu_from_hugepages: bool = _setting(_boolean, default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Discrete:
+    """Discrete pools: one sum for the node, or one resource per device."""
+
+    pools: Literal["node", "device"] = _setting(_choice("node", "device"), "node")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """When a pod is evicted. Times in seconds, tolerance and budgets in bytes."""
+
+    grace: float = _setting(_duration, 15.0)
+    start_grace: float = _setting(_duration, 120.0)
+    max_grace: float = _setting(_duration, 30.0)
+    pressure_grace: float = _setting(_duration, 2.0)
+    tolerance: int | None = _optional(_size)
+    default_budget: int | None = _optional(_size)
+    unbudgeted: Literal["report", "evict"] = _setting(_choice("report", "evict"), "report")
+    daemonsets: Literal["report", "evict"] = _setting(_choice("report", "evict"), "report")
+    protect: tuple[str, ...] = _setting(_texts, ("kube-system",))
+    kill: Literal["pressure", "never"] = _setting(_choice("pressure", "never"), "pressure")
+    evictions_per_hour: int = _setting(_count, 6)
+    aliyun_unit: Literal["Gi", "Mi"] = _setting(_choice("Gi", "Mi"), "Gi")
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """When the board itself is in danger. ``floor`` and ``critical`` None: the formulas of the memory model."""
+
+    floor: int | None = _optional(_size)
+    critical: int | None = _optional(_size)
+    horizon: float = _setting(_duration, 3.0)
+    within_budget: Literal["alarm", "above-request"] = _setting(_choice("alarm", "above-request"), "alarm")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How often the board is read, and when a reading is stale."""
+
+    interval: float = _setting(_duration, 2.0)
+    fast: float = _setting(_duration, 0.1)
+    max_age: float = _setting(_duration, 10.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """Certificate and key files of the HTTP endpoint."""
+
+    cert: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Serve:
+    """The read-only HTTP endpoint."""
+
+    bind: str = _setting(_address, "127.0.0.1:9843")
+    tls: Tls | None = _optional(_tls)
+    token_file: str | None = _optional(_text)
+    insecure: bool = _setting(_boolean, default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Node labels: ``ai_capable`` True, False, or the key to use instead of ``ai-capable``."""
+
+    ai_capable: bool | str = _setting(_label_switch, default=True)
+    gfd: bool = _setting(_boolean, default=False)
+    removal: Literal["when-unused", "at-once"] = _setting(_choice("when-unused", "at-once"), "when-unused")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Everything an operator may set."""
+
+    mode: Literal["enforce", "observe"] = _setting(_choice("enforce", "observe"), "enforce")
+    node: Node = field(default_factory=Node)
+    k3s: K3s = field(default_factory=K3s)
+    reserves: Reserves = field(default_factory=Reserves)
+    unified: Unified = field(default_factory=Unified)
+    discrete: Discrete = field(default_factory=Discrete)
+    policy: Policy = field(default_factory=Policy)
+    pressure: Pressure = field(default_factory=Pressure)
+    sampling: Sampling = field(default_factory=Sampling)
+    serve: Serve = field(default_factory=Serve)
+    labels: Labels = field(default_factory=Labels)
+
+
+# --- reading it ----------------------------------------------------------------------
+
+
+def load(documents: Sequence[tuple[str, str]]) -> Config:
+    """The configuration that YAML ``documents``, (file name, text) each, give together; later ones win key by key.
+
+    Raises:
+        ConfigError: with every problem found in any of them.
+    """
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    for name, text in documents:
+        parsed = _parse(name, text, problems)
+        for path, value in _settings(Config, parsed, name, (), problems):
+            _put(values, path, value)
+    config: Config = _build(Config, values)
+    if not problems:
+        names = ", ".join(name for name, _ in documents)
+        problems = [f"{names}: {problem}" for problem in cross_check(config)]
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def read(file: Path | None, overrides: Sequence[tuple[str, str]] = ()) -> Config:
+    """The configuration of ``file`` alone, or of the default file and its ``config.d`` when None.
+
+    Without any file the defaults hold; a file that was named must exist. ``overrides`` are
+    further documents, such as what flags of the command line say.
+
+    Raises:
+        ConfigError: unreadable or wrong.
+    """
+    if file is not None:
+        paths = [file]
+    else:
+        paths = [path for path in [DEFAULT_FILE] if path.exists()]
+        paths += sorted(DEFAULT_FILE.with_name("config.d").glob("*.yaml"))
+    documents = []
+    problems = []
+    for path in paths:
+        try:
+            documents.append((str(path), path.read_text(encoding="utf-8")))
+        except (OSError, UnicodeDecodeError) as error:
+            problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+    if problems:
+        raise ConfigError(problems)
+    return load([*documents, *overrides])
+
+
+def cross_check(config: Config) -> list[str]:
+    """Problems that only show when several settings are seen together."""
+    problems = []
+    sampling, pressure = config.sampling, config.pressure
+    if sampling.fast > sampling.interval:
+        problems.append("sampling.fast: must not be above sampling.interval")
+    if sampling.max_age <= sampling.interval:
+        problems.append("sampling.max_age: must be above sampling.interval, or every reading is stale")
+    if pressure.floor is not None and pressure.critical is not None and pressure.critical > pressure.floor:
+        problems.append("pressure.critical: must not be above pressure.floor")
+    host = config.serve.bind.rpartition(":")[0].strip("[]")
+    local = host in ("localhost", "::1") or host.startswith("127.")
+    if not (local or config.serve.tls or config.serve.token_file or config.serve.insecure):
+        problems.append(
+            f"serve.bind: {config.serve.bind} is reachable from other machines; set serve.tls or serve.token_file, "
+            "or serve.insecure: true if that is wanted"
+        )
+    return problems
+
+
+def _parse(name: str, text: str, problems: list[str]) -> Mapping[str, Any]:
+    try:
+        parsed = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        problems.append(f"{name}: not valid YAML: {' '.join(str(error).split())}")
+        return {}
+    if parsed is None:
+        return {}
+    if not isinstance(parsed, dict):
+        problems.append(f"{name}: expected settings as KEY: VALUE")
+        return {}
+    return parsed
+
+
+def _settings(
+    section: type, values: Mapping[Any, Any], name: str, path: tuple[str, ...], problems: list[str]
+) -> list[tuple[tuple[str, ...], Any]]:
+    known = {item.name: item for item in fields(section)}
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for key, value in values.items():
+        where = ".".join((*path, str(key)))
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)
+            problems.append(f"{name}: unknown key {where}; the nearest known key is {'.'.join((*path, near[0]))}")
+        elif (inner := _section(known[key])) is not None:
+            if isinstance(value, dict):
+                found += _settings(inner, value, name, (*path, key), problems)
+            elif value is not None:
+                problems.append(f"{name}: {where}: expected settings below it, got {value!r}")
+        else:
+            try:
+                found.append(((*path, key), known[key].metadata["check"](value)))
+            except ValueError as error:
+                problems.append(f"{name}: {where}: {error}, got {value!r}")
+    return found
+
+
+def _section(item: Field[Any]) -> type | None:
+    """The type of the settings below a key; None for a key that holds a value itself."""
+    return cast("type", item.default_factory) if is_dataclass(item.default_factory) else None
+
+
+def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        values = values.setdefault(key, {})
+    values[path[-1]] = value
+
+
+def _build(section: type, values: Mapping[str, Any]) -> Any:
+    inner = {item.name: item.default_factory for item in fields(section)}
+    return section(**{key: _build(cast("type", inner[key]), value) if isinstance(value, dict) else value for key, value in values.items()})

@@ -1,0 +1,183 @@
+"""What kind of board this is: independent signals, a verdict per device, no single switch.
+
+"Jetson", "unified" and "has NVML" are three independent properties. A Tegra is recognised by
+any one of its signals; a device is judged by itself, because one board can carry an integrated
+and a discrete GPU at once, and NVML and CUDA count them in different orders.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from edgeagent.memory.devices import judge
+from edgeagent.memory.types import Board, BoardKind, Device
+
+if TYPE_CHECKING:
+    from edgeagent.facts import BoardFiles, MemInfo, Nvml, Reading
+
+# What a module is, by the first four digits of its part number (NVIDIA's board ids).
+_MODULES = frozenset("p2180 p2888 p3310 p3448 p3489 p3636 p3668 p3701 p3767 p3834 p3904".split())
+_PART = re.compile(r"p\d{4}-\d{4}")
+_L4T = re.compile(r"# R(\d+) \(release\), REVISION: (\d+(?:\.\d+)*)")
+
+# JetPack by L4T release, from NVIDIA's release notes; a trailing .0 is dropped first.
+_JETPACK = {
+    "32.4.3": "4.4", "32.4.4": "4.4.1", "32.5": "4.5", "32.5.1": "4.5.1", "32.5.2": "4.5.1", "32.6.1": "4.6",
+    "32.7.1": "4.6.1", "32.7.2": "4.6.2", "32.7.3": "4.6.3", "32.7.4": "4.6.4", "32.7.5": "4.6.5", "32.7.6": "4.6.6",
+    "35.1": "5.0.2", "35.2.1": "5.1", "35.3.1": "5.1.1", "35.4.1": "5.1.2", "35.5": "5.1.3", "35.6": "5.1.4", "35.6.1": "5.1.5",
+    "36.3": "6.0", "36.4": "6.1", "36.4.2": "6.1", "36.4.3": "6.2", "36.4.4": "6.2.1", "36.4.7": "6.2.1", "36.5": "6.2.2",
+    "38.2": "7.0", "38.2.1": "7.0", "38.4": "7.1", "39.2": "7.2",
+}  # fmt: skip
+_CUDA_ARCH = {"tegra210": "5.3", "tegra186": "6.2", "tegra194": "7.2", "tegra234": "8.7", "tegra264": "11.0"}
+
+# Set only by NVIDIA's Tegra kernels and root file systems; any one of them is enough.
+_TEGRA_SIGNALS = ("device-tree", "soc0", "l4t-release", "nvmap")
+
+
+def detect(
+    files: BoardFiles, nvml: Reading[Nvml], meminfo: MemInfo | None, override: Literal["auto", "yes", "no"] = "auto"
+) -> Board:
+    """The verdict on this board. ``override`` is ``unified.detect``: yes and no overrule what the signals say of memory."""
+    signals = _signals(files, nvml.value)
+    tegra = any(signal in _TEGRA_SIGNALS for signal in signals)
+    judged = judge(nvml.value, tegra=tegra, arch=files.arch, meminfo=meminfo, override=override)
+    tegra = tegra or any(device.tegra for device in judged)
+    if tegra and not judged:
+        judged = (_bare_igpu(files, nvml),)
+    if not tegra and not judged and _expects_nvml(files):
+        judged = _unanswered(files, nvml)
+    soc = _soc(files)
+    answer = nvml.value
+    arch = next((d.cuda_capability for d in answer.devices if d.cuda_capability), None) if answer else None
+    l4t = _l4t(files)
+    kind = _kind(files, judged, tegra=tegra, known=answer is not None)
+    return Board(
+        kind=kind,
+        unified=None if kind == "unknown" else any(device.memory == "unified" for device in judged),
+        signals=signals,
+        product=_product(files, judged, tegra=tegra),
+        soc=soc,
+        module=_module(files) if tegra else None,
+        l4t=l4t,
+        jetpack=_JETPACK.get(re.sub(r"(\.0)+$", "", l4t)) if l4t else None,
+        driver_version=(answer.driver_version if answer else None) or files.proc_driver,
+        cuda_version=_cuda_version(answer),
+        cuda_arch=f"{arch[0]}.{arch[1]}" if arch else _CUDA_ARCH.get(soc or ""),
+        warnings=_warnings(files, nvml, signals, tegra=tegra),
+        devices=tuple(sorted(judged, key=lambda device: device.uuid or "")),
+        readable=_readable(files, nvml, tegra=tegra),
+    )
+
+
+def _signals(files: BoardFiles, nvml: Nvml | None) -> tuple[str, ...]:
+    seen = {
+        "device-tree": any(re.fullmatch(r"nvidia,tegra\w*", entry) for entry in files.compatible),
+        "soc0": (files.soc_family or "").strip().lower().startswith("tegra"),
+        "l4t-release": bool(_L4T.match(files.l4t_release or "")),
+        "nvml": nvml is not None and bool(nvml.devices),
+        "devfreq": bool(files.devfreq),
+        "nvmap": files.nvmap,
+        "pci": files.pci_displays > 0,
+        "proc-driver": files.proc_driver is not None or files.proc_gpus > 0,
+        "wsl": files.wsl,
+    }
+    return tuple(name for name, present in seen.items() if present)
+
+
+def _kind(files: BoardFiles, devices: tuple[Device, ...], *, tegra: bool, known: bool) -> BoardKind:
+    memories = {device.memory for device in devices}
+    if len(memories) > 1:
+        return "mixed"
+    if not devices:
+        return "unknown" if not known else "none"
+    if "unified" in memories:
+        return "jetson" if tegra else "unified"
+    return "wsl" if files.wsl else "discrete"
+
+
+def _expects_nvml(files: BoardFiles) -> bool:
+    """NVIDIA hardware or its driver is there, so NVML ought to answer."""
+    return files.pci_displays > 0 or files.proc_gpus > 0 or files.proc_driver is not None
+
+
+def _readable(files: BoardFiles, nvml: Reading[Nvml], *, tegra: bool) -> bool:
+    if nvml.value is None:
+        return False
+    if nvml.value.library == "present" and nvml.value.init == 0:
+        return nvml.value.count is not None or bool(nvml.value.devices)
+    # A JetPack up to 5 has no NVML, and a machine without NVIDIA hardware needs none.
+    return tegra or (nvml.value.library == "absent" and not _expects_nvml(files))
+
+
+def _bare_igpu(files: BoardFiles, nvml: Reading[Nvml]) -> Device:
+    """The integrated GPU of a Tegra that NVML does not list: normal up to JetPack 5, and no fault by itself."""
+    broken = nvml.value is not None and nvml.value.library == "present" and nvml.value.init != 0
+    return Device(
+        uuid=None,
+        name=_soc(files) or "Tegra integrated GPU",
+        memory="unified",
+        health="degraded" if broken else "ok",
+        tegra=True,
+        why=f"nvmlInit answered {nvml.value.init}" if broken and nvml.value else "",
+    )
+
+
+def _unanswered(files: BoardFiles, nvml: Reading[Nvml]) -> tuple[Device, ...]:
+    """Discrete cards that PCI or the kernel driver shows but NVML does not: there, of unknown size."""
+    answer = nvml.value
+    if answer is not None and answer.library == "present" and answer.init == 0:
+        return ()
+    if answer is None:
+        why = nvml.why or "NVML gave no answer"
+    elif answer.library == "absent":
+        why = "the NVML library is missing"
+    else:
+        why = f"nvmlInit answered {answer.init}"
+    count = max(files.pci_displays, files.proc_gpus, 1)
+    health: Literal["unknown", "degraded"] = "unknown" if answer is None else "degraded"
+    lone = Device(uuid=None, name="NVIDIA GPU", memory="discrete", health=health, why=why)
+    return (lone,) * count
+
+
+def _soc(files: BoardFiles) -> str | None:
+    return next((match[1] for entry in files.compatible if (match := re.fullmatch(r"nvidia,(tegra\d+)", entry))), None)
+
+
+def _module(files: BoardFiles) -> str | None:
+    parts = [part for entry in files.compatible for part in _PART.findall(entry)]
+    known = [part for part in parts if part[:5] in _MODULES]
+    return next(iter((*known, *parts)), None)
+
+
+def _l4t(files: BoardFiles) -> str | None:
+    match = _L4T.match(files.l4t_release or "")
+    return f"{match[1]}.{match[2]}" if match else None
+
+
+def _cuda_version(nvml: Nvml | None) -> str | None:
+    if nvml is None or not nvml.cuda_version:
+        return None
+    return f"{nvml.cuda_version // 1000}.{nvml.cuda_version % 1000 // 10}"
+
+
+def _product(files: BoardFiles, devices: tuple[Device, ...], *, tegra: bool) -> str | None:
+    names = [device.name for device in devices if device.uuid]
+    if tegra:
+        return files.model or (names[0] if names else None)
+    return names[0] if names else files.product or files.model
+
+
+def _warnings(files: BoardFiles, nvml: Reading[Nvml], signals: tuple[str, ...], *, tegra: bool) -> tuple[str, ...]:
+    found = []
+    if nvml.value is None:
+        found.append(f"NVML is not readable: {nvml.why or 'no answer'}")
+    elif nvml.value.library == "present" and nvml.value.init != 0:
+        found.append(f"nvmlInit answered {nvml.value.init}")
+    elif nvml.value.library == "absent" and not tegra and _expects_nvml(files):
+        found.append("NVIDIA hardware is there but the NVML library is missing")
+    if tegra and files.compatible and "device-tree" not in signals:
+        found.append("the device tree names no nvidia,tegra SoC although other signals say Tegra")
+    return tuple(found)
+
+

@@ -1,0 +1,173 @@
+"""Who holds GPU and host memory: processes to containers to pods, nothing counted twice, unknown never 0.
+
+Which source counts GPU bytes depends on the device. NVML lists processes with their bytes on
+discrete cards, GB10 and Thor. On a Tegra up to Orin those lists are empty and the kernel's
+nvmap table has the bytes. RSS is never added: pages that a process maps from nvmap show up
+there too, while memory of the pod's cgroup and nvmap overlap only in registered host memory.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from edgeagent.memory.processlists import Row, listed
+from edgeagent.memory.types import ContainerUse, PodUse, Usage
+
+if TYPE_CHECKING:
+    from edgeagent.facts import HostFacts, PodCgroup, PodFacts, Process
+    from edgeagent.memory.pools import PoolKey
+
+_MPS_NAMES = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nvidia-cuda-mps")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """GPU bytes of one pool by process. ``rows`` None: not readable or not trusted."""
+
+    rows: tuple[Row, ...] | None
+    total: int | None
+    why: str = ""
+
+
+def attribute(keys: Sequence[PoolKey], host: HostFacts, pods: Sequence[PodFacts]) -> Usage:
+    """Usage of every live pod, and of what is no pod's."""
+    sources = {key.resource: source(key, host) for key in keys}
+    if not host.host_view:
+        foreign = "the process table is not the host's own"
+        sources = {resource: Source(None, given.total, foreign) for resource, given in sources.items()}
+    tally = _Tally(host, {pod.cgroup_uid or pod.uid: pod for pod in pods})
+    for resource, given in sources.items():
+        for row in given.rows or ():
+            tally.count(resource, row)
+    known = all(given.rows is not None for given in sources.values())
+    live = [pod for pod in pods if pod.live]
+    uses = {pod.uid: tally.use(pod, sources) for pod in live}
+    totals = [given.total for given in sources.values()]
+    # nvmap's total includes handles that no process references any more: camera driver, descriptors in flight.
+    rest = sum((given.total or 0) - sum(row.bytes or 0 for row in given.rows or ()) for given in sources.values())
+    return Usage(
+        pods=uses,
+        system_gpu=tally.system if known else None,
+        unattributed_gpu=tally.unattributed + max(0, rest) if known and None not in totals else None,
+        leaving=tally.leaving + _leaving(host, pods, uses),
+        gpu_total={resource: given.total for resource, given in sources.items()},
+        problems=tuple(sorted({given.why for given in sources.values() if given.why})),
+    )
+
+
+def source(key: PoolKey, host: HostFacts) -> Source:
+    """The GPU bytes by process of one pool, from the first source that holds a value."""
+    nvml = host.nvml.value
+    limit = host.meminfo.value.total if host.meminfo.value is not None else None
+    rows, why = listed(nvml, key.devices, limit) if nvml is not None else (None, host.nvml.why or "NVML gave no answer")
+    if not any(device.tegra for device in key.devices):
+        return Source(rows, sum(row.bytes or 0 for row in rows) if rows is not None else None, why)
+    if rows and any(row.bytes is not None for row in rows):
+        return Source(rows, sum(row.bytes or 0 for row in rows))
+    table = host.nvmap.value
+    if table is not None and any(row.bytes > 0 for row in table.rows):
+        if limit is not None and any(row.bytes > limit for row in table.rows):
+            return Source(None, None, "a row of the nvmap table is larger than the memory of the board")
+        kept = tuple(Row(row.pid, row.bytes) for row in table.rows)
+        total = sum(row.bytes for row in table.rows)
+        return Source(kept, max(total, table.total_bytes) if table.total_bytes is not None else total)
+    if host.gpu_node_holders.value == 0:
+        return Source((), 0)
+    held = host.gpu_node_holders.value
+    reason = host.nvmap.why or "the nvmap table shows no bytes"
+    return Source(None, None, f"{reason}, and {held} processes hold a GPU device node" if held else reason)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Rows summed up by where their process belongs. Lives within one call of :func:`attribute`."""
+
+    host: HostFacts
+    by_cgroup: Mapping[str, PodFacts]
+    system: int = 0
+    unattributed: int = 0
+    leaving: int = 0
+    gpu: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
+    containers: dict[tuple[str, str | None], int] = field(default_factory=lambda: defaultdict(int))
+    unknown: set[tuple[str, str]] = field(default_factory=set)
+    unknown_containers: set[tuple[str, str | None]] = field(default_factory=set)
+    processes: dict[str, set[tuple[int, int | None]]] = field(default_factory=lambda: defaultdict(set))
+    mps: set[str] = field(default_factory=set)
+
+    def count(self, resource: str, row: Row) -> None:
+        """Add one row to the pod, the system, or what nobody can be named for."""
+        process = self.host.processes.get(row.pid)
+        if row.pid == 0:
+            self.system += row.bytes or 0
+        elif process is None or process.kernel or not process.cgroup_readable:
+            self.unattributed += row.bytes or 0
+        elif process.owner is None:
+            self.system += row.bytes or 0
+        else:
+            self._count_pod(resource, row, process, process.owner.pod_uid, process.owner.container_id)
+
+    def _count_pod(self, resource: str, row: Row, process: Process, cgroup_uid: str, container_id: str | None) -> None:
+        pod = self.by_cgroup.get(cgroup_uid)
+        if pod is None or not pod.live or not current(pod, container_id):
+            self.leaving += row.bytes or 0
+            return
+        self.processes[pod.uid].add((process.pid, process.start_ticks))
+        if process.name in _MPS_NAMES:
+            self.mps.add(pod.uid)
+        if row.bytes is None:
+            self.unknown.add((pod.uid, resource))
+            self.unknown_containers.add((pod.uid, container_id))
+        self.gpu[pod.uid, resource] += row.bytes or 0
+        self.containers[pod.uid, container_id] += row.bytes or 0
+
+    def use(self, pod: PodFacts, sources: Mapping[str, Source]) -> PodUse:
+        """What ``pod`` uses, after all rows were counted."""
+        gpu: dict[str, int | None] = {}
+        why = ""
+        for resource, given in sources.items():
+            blind = given.rows is None or (pod.uid, resource) in self.unknown
+            gpu[resource] = None if blind else self.gpu[pod.uid, resource]
+            if blind:
+                why = given.why or "the driver does not know the memory of one of its processes"
+        cgroup = self.host.pods.get(pod.cgroup_uid or pod.uid)
+        trusted = all(given.rows is not None for given in sources.values())
+        return PodUse(
+            gpu=gpu,
+            host=cgroup.host_bytes if cgroup else None,
+            host_exact=bool(cgroup and cgroup.exact),
+            containers={item.name: self._container(pod, item.container_id, cgroup, trusted=trusted) for item in pod.containers},
+            processes=tuple(sorted(self.processes[pod.uid], key=lambda identity: identity[0])),
+            mps=pod.uid in self.mps,
+            seen=bool(self.processes[pod.uid]),
+            why=why,
+        )
+
+    def _container(self, pod: PodFacts, container_id: str | None, cgroup: PodCgroup | None, *, trusted: bool) -> ContainerUse:
+        if container_id is None:
+            return ContainerUse(None, None)
+        known = trusted and (pod.uid, container_id) not in self.unknown_containers
+        return ContainerUse(
+            self.containers[pod.uid, container_id] if known else None,
+            cgroup.containers.get(container_id) if cgroup else None,
+        )
+
+
+def current(pod: PodFacts, container_id: str | None) -> bool:
+    """Whether a container id in a cgroup path still belongs to the pod.
+
+    While the API has not told the id of every running container, an unknown one may be new
+    and counts to the pod.
+    """
+    ids = {container.container_id for container in pod.containers}
+    return container_id is None or container_id in ids or None in ids
+
+
+def _leaving(host: HostFacts, pods: Sequence[PodFacts], uses: Mapping[str, PodUse]) -> int:
+    """Bytes that come back without anybody's doing: of terminating pods, and cgroups of pods that are gone."""
+    live = {pod.cgroup_uid or pod.uid for pod in pods if pod.live}
+    gone = sum(cgroup.host_bytes or 0 for uid, cgroup in host.pods.items() if uid not in live)
+    terminating = [uses[pod.uid] for pod in pods if pod.live and pod.terminating]
+    return gone + sum((use.host or 0) + sum(amount or 0 for amount in use.gpu.values()) for use in terminating)

@@ -1,0 +1,35 @@
+"""How soon to look again: often only where something could go wrong before the next look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgeagent.quantity import GIB
+
+if TYPE_CHECKING:
+    from edgeagent.config import Sampling
+    from edgeagent.plan.types import Plan
+
+WORST_FILL = 2 * GIB
+"""Bytes per second that a loader is taken to be able to fill, when nothing faster was seen."""
+NVMAP_SECONDS = 1.0
+"""The nvmap table is made under a lock of the driver, so it is read at most this often without need."""
+
+
+def meminfo(plan: Plan | None, sampling: Sampling) -> float:
+    """Seconds until /proc/meminfo is read again: the time in which the floor could be reached."""
+    if plan is None or plan.danger.usable is None:
+        return sampling.interval
+    ahead = (plan.danger.usable - plan.danger.floor) / max(WORST_FILL, plan.danger.drop)
+    return min(max(ahead, sampling.fast), sampling.interval)
+
+
+def attribution(plan: Plan | None, sampling: Sampling) -> float:
+    """Seconds until it is read again who holds what: sooner while a pod is suspect or the board in danger."""
+    if plan is None:
+        return sampling.fast
+    if plan.danger.active and any(view.breach for view in plan.pods):
+        return sampling.fast
+    suspect = any(held.code in ("grace", "start-grace") for held in plan.held)
+    near = plan.danger.usable is not None and plan.danger.usable < 2 * plan.danger.floor
+    return min(NVMAP_SECONDS, sampling.interval) if suspect or near else sampling.interval

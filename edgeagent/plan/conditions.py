@@ -1,0 +1,61 @@
+"""Node conditions that state a problem; False is healthy. Messages carry no live figures, so that they stay still."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgeagent.plan.types import Condition
+
+if TYPE_CHECKING:
+    from edgeagent.facts import RuntimeFacts
+    from edgeagent.memory.types import Board
+
+PRESSURE = "GPUMemoryPressure"
+UNAVAILABLE = "GPUUnavailable"
+MISCONFIGURED = "GPURuntimeMisconfigured"
+TYPES = (PRESSURE, UNAVAILABLE, MISCONFIGURED)
+
+
+def conditions(board: Board, runtime: RuntimeFacts, *, pressure: bool, host_over: bool) -> tuple[Condition, ...]:
+    """All three conditions, or none on a node without a GPU and while it is unknown whether there is one."""
+    if board.kind in ("none", "unknown"):
+        return ()
+    return (_pressure(pressure=pressure, host_over=host_over), _unavailable(board), _misconfigured(runtime))
+
+
+def _pressure(*, pressure: bool, host_over: bool) -> Condition:
+    if not pressure:
+        return Condition(type=PRESSURE, status="False", reason="MemoryAboveFloor", message="Usable memory is above the floor.")
+    if host_over:
+        message = "Usable memory is below the floor, and processes outside pods use more than what is reserved for them."
+        return Condition(type=PRESSURE, status="True", reason="HostMemory", message=message)
+    return Condition(type=PRESSURE, status="True", reason="MemoryBelowFloor", message="Usable memory is below the floor.")
+
+
+def _unavailable(board: Board) -> Condition:
+    bad = [device for device in board.devices if device.health != "ok"]
+    if not bad:
+        return Condition(type=UNAVAILABLE, status="False", reason="DevicesHealthy", message="Every GPU answers.")
+    worst = bad[0]
+    reason = {
+        "lost": "DeviceLost",
+        "reset-required": "ResetRequired",
+        "degraded": "DeviceDegraded",
+        "asleep": "DeviceAsleep",
+    }.get(worst.health, "DriverNotAnswering")
+    named = "; ".join(f"{device.name} {device.uuid or ''}".strip() + (f": {device.why}" if device.why else "") for device in bad)
+    status = "False" if all(device.health == "asleep" for device in bad) else "True"
+    return Condition(type=UNAVAILABLE, status=status, reason=reason, message=f"{named}.")  # type: ignore[arg-type]
+
+
+def _misconfigured(runtime: RuntimeFacts) -> Condition:
+    if runtime.readable and not runtime.nvidia:
+        message = f"{runtime.path} names no NVIDIA runtime, so pods run without the GPU."
+        return Condition(type=MISCONFIGURED, status="True", reason="RuntimeMissing", message=message)
+    missing = sorted(binary for binary, exists in runtime.nvidia.values() if not exists)
+    if missing and len(missing) == len(runtime.nvidia):
+        message = f"{runtime.path} names {', '.join(missing)}, which does not exist."
+        return Condition(type=MISCONFIGURED, status="True", reason="RuntimeBinaryMissing", message=message)
+    if not runtime.readable:
+        return Condition(type=MISCONFIGURED, status="False", reason="NotReadable", message="No container runtime configuration was found to look at.")
+    return Condition(type=MISCONFIGURED, status="False", reason="RuntimeConfigured", message=f"{runtime.path} names an NVIDIA runtime.")

@@ -1,0 +1,74 @@
+"""The sentences for events and log lines: who, how much, since when, what happens next, what to change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgeagent.facts import GPU_MEMORY
+from edgeagent.memory.budgets import LIMIT_ANNOTATION
+from edgeagent.memory.types import Pool
+from edgeagent.quantity import ceil_mib, human, mib
+
+if TYPE_CHECKING:
+    from edgeagent.plan.breaches import PodView
+
+
+def _figures(view: PodView) -> str:
+    budget = view.budgets[view.resource or GPU_MEMORY]
+    used = view.use.gpu.get(view.resource or GPU_MEMORY)
+    if view.breach == "shared":
+        return (
+            f"GPU {human(used)} and host memory {human(view.use.host)} together exceed "
+            f"the shared-memory budget of {human(budget.total)}"
+        )
+    return f"GPU memory {human(used)} exceeds the budget of {human(budget.gpu)} ({budget.key or 'none'})"
+
+
+def _remedy(view: PodView) -> str:
+    budget = view.budgets[view.resource or GPU_MEMORY]
+    used = view.use.gpu.get(view.resource or GPU_MEMORY) or 0
+    if view.breach == "shared":
+        return f"raise its memory limit by {mib(ceil_mib(view.excess))} or more, or let the model use less"
+    key = budget.key if budget.source in ("limit", "annotation") else LIMIT_ANNOTATION
+    return f"raise {key} to {mib(ceil_mib(used))} or more, or let the model use less"
+
+
+def warning(view: PodView, grace: float, *, held: str) -> str:
+    """A pod went over its budget: what will happen, or why nothing will."""
+    after = f"It is not evicted: {held}." if held else f"It is evicted unless it falls below within {grace:.0f} s."
+    return f"{_figures(view)}. {after} To keep it, {_remedy(view)}."
+
+
+def eviction(view: PodView, seconds: float | None, usable: int | None) -> str:
+    """Why a pod is evicted now. ``seconds``: how long it was over; None under pressure, with the usable memory."""
+    if view.breach == "unbudgeted":
+        return (
+            f"Evicted to keep the board alive ({human(usable)} usable): it holds {human(view.held_bytes)} and has no budget. "
+            f"Give it one with {GPU_MEMORY} or {LIMIT_ANNOTATION}."
+        )
+    if view.breach == "above-request":
+        return (
+            f"Evicted to keep the board alive ({human(usable)} usable): it uses {human(view.held_bytes)} "
+            f"and has booked {human(view.booked)}. Request what it needs."
+        )
+    since = f"for {seconds:.0f} s" if seconds is not None else f"with {human(usable)} usable left on the board"
+    return f"Evicted: {_figures(view)} {since}. To run it here, {_remedy(view)}."
+
+
+def overcommitted(pool: Pool) -> str:
+    """More is booked than there is."""
+    return (
+        f"Live pods have booked {human(pool.booked)} of {pool.resource}, the pool has {human(pool.total - pool.reserved)} "
+        "after its reserves. No new room is offered until pods end; set the kubelet's reserves so that the scheduler counts the same."
+    )
+
+
+def kubelet_args(pool: Pool) -> str:
+    """The K3s settings that make the scheduler's own memory dimension agree with the pool."""
+    lines = {line.name: line.bytes for line in pool.reserves}
+    return (
+        "kubelet-arg:\n"
+        f'  - "system-reserved=memory={mib(ceil_mib(lines.get("os", 0) + lines.get("cma", 0)))}"\n'
+        f'  - "kube-reserved=memory={mib(ceil_mib(lines.get("k3s", 0)))}"\n'
+        f'  - "eviction-hard=memory.available<{mib(ceil_mib(lines.get("headroom", 0)))},nodefs.available<5%,imagefs.available<5%"'
+    )

@@ -1,0 +1,132 @@
+"""What is told to people: each event once while its reason holds, and findings that stay as long as they are true."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from edgeagent.plan import messages
+from edgeagent.plan.types import Event, Finding
+from edgeagent.quantity import human, mib
+
+if TYPE_CHECKING:
+    from edgeagent.facts import Facts, PodFacts
+    from edgeagent.memory.types import Board, Pool
+    from edgeagent.plan.breaches import PodView
+    from edgeagent.plan.pressure import Danger
+    from edgeagent.plan.state import State
+    from edgeagent.plan.types import NodeWish
+    from edgeagent.plan.victims import Choice
+
+Notice = tuple[tuple[str, ...], Event]
+"""An event with the key that tells whether its reason is still the same."""
+
+
+def events(
+    state: State, facts: Facts, board: Board, pools: Sequence[Pool], views: Sequence[PodView], choice: Choice, wish: NodeWish, danger: Danger
+) -> tuple[State, tuple[Event, ...]]:
+    """Events that are due now, and the state that remembers them."""
+    due = [
+        *_budget_events(views),
+        *_breach_events(facts, views, choice),
+        *_eviction_events(state, choice, danger),
+        *_pool_events(board, pools, views),
+        *_node_events(facts, board, wish),
+    ]
+    fresh = tuple(event for key, event in due if key not in state.told)
+    return replace(state, told=frozenset(key for key, _ in due)), fresh
+
+
+def _pod_event(pod: PodFacts, reason: str, note: str) -> Event:
+    return Event(reason=reason, kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, note=note)
+
+
+def _budget_events(views: Iterable[PodView]) -> Iterator[Notice]:
+    for view in views:
+        for budget in view.budgets.values():
+            for problem in budget.problems:
+                yield (problem.reason, view.pod.uid, problem.note), _pod_event(view.pod, problem.reason, problem.note)
+
+
+def _breach_events(facts: Facts, views: Iterable[PodView], choice: Choice) -> Iterator[Notice]:
+    """A pod went over its budget. It stays told until it is below again, whatever holds it meanwhile."""
+    reasons = {held.uid: held for held in choice.held}
+    for view in views:
+        if view.breach in ("gpu", "shared") and view.state in ("breach", "protected"):
+            held = reasons.get(view.pod.uid)
+            lasting = held.why if held and held.code in ("protected", "daemonset", "observe") else ""
+            note = messages.warning(view, facts.config.policy.grace, held=lasting)
+            yield ("MemoryBudgetExceeded", view.pod.uid), _pod_event(view.pod, "MemoryBudgetExceeded", note)
+
+
+def _eviction_events(state: State, choice: Choice, danger: Danger) -> Iterator[Notice]:
+    for view in choice.victims:
+        window = state.windows.get(view.pod.uid)
+        note = messages.eviction(view, None if danger.active or window is None else window.seconds, danger.usable)
+        yield ("MemoryBudgetEvicted", view.pod.uid), _pod_event(view.pod, "MemoryBudgetEvicted", note)
+
+
+def _pool_events(board: Board, pools: Iterable[Pool], views: Sequence[PodView]) -> Iterator[Notice]:
+    largest = max((device.total_bytes or 0 for device in board.devices), default=0)
+    for pool in pools:
+        for view in views:
+            request = view.budgets[pool.resource].gpu_request
+            # The sum over all cards is what the scheduler counts, but no allocation spans two of them.
+            if pool.kind == "discrete" and request > largest > 0:
+                note = f"It asks for {mib(request)} of {pool.resource}; the largest device of this node has {human(largest)}."
+                yield ("RequestTooLarge", view.pod.uid), _pod_event(view.pod, "RequestTooLarge", note)
+        booked = [view for view in views if view.budgets[pool.resource].booked > 0]
+        if pool.overcommitted and booked:
+            youngest = max(booked, key=lambda view: (view.pod.start_time or view.pod.created_at or 0.0, view.pod.uid)).pod
+            yield ("Overcommitted", pool.resource, youngest.uid), _pod_event(youngest, "Overcommitted", messages.overcommitted(pool))
+
+
+def _node_events(facts: Facts, board: Board, wish: NodeWish) -> Iterator[Notice]:
+    found = facts.cluster.node if facts.cluster else None
+    if found is None:
+        return
+
+    def event(reason: str, note: str, *, warning: bool) -> Event:
+        return Event(reason=reason, kind="Node", namespace="", name=found.name, uid=found.uid, note=note, warning=warning)
+
+    bad = [device for device in board.devices if device.health not in ("ok", "asleep")]
+    if bad:
+        names = "; ".join(f"{device.name} {device.uuid or ''}".strip() + f" is {device.health}" for device in bad)
+        yield ("GPUUnavailable", names), event("GPUUnavailable", f"{names}.", warning=True)
+    sent = [request.body["status"]["capacity"] for request in wish.requests if "capacity" in request.body.get("status", {})]
+    for changed in sent:
+        note = ", ".join(f"{key} {value if value is not None else 'removed'}" for key, value in sorted(changed.items()))
+        yield ("CapacityPublished", found.uid, note), event("CapacityPublished", f"Published {note}.", warning=False)
+
+
+def findings(pools: Iterable[Pool]) -> tuple[Finding, ...]:
+    """What is wrong with the pools, by severity and id."""
+    found = []
+    for pool in pools:
+        lines = tuple(f"{line.name}: {line.bytes} ({line.origin})" for line in pool.reserves)
+        if pool.total - pool.reserved <= 0:
+            found.append(
+                Finding(
+                    id="reserves-exceed-pool",
+                    severity="error",
+                    certainty="certain",
+                    subject=f"pool {pool.resource}",
+                    summary=f"The reserves take all of the {human(pool.total)}; nothing can be advertised.",
+                    evidence=(f"total: {pool.total}", *lines),
+                    remedy="Lower reserves.os, reserves.k3s, reserves.cma or reserves.headroom in the configuration.",
+                )
+            )
+        if pool.overcommitted:
+            found.append(
+                Finding(
+                    id="overcommitted",
+                    severity="error",
+                    certainty="certain",
+                    subject=f"pool {pool.resource}",
+                    summary=messages.overcommitted(pool),
+                    evidence=(f"total: {pool.total}", *lines, f"booked: {pool.booked}"),
+                    remedy=f"Add to the K3s configuration and restart K3s:\n{messages.kubelet_args(pool)}",
+                )
+            )
+    return tuple(sorted(found, key=lambda finding: (finding.severity, finding.id, finding.subject)))

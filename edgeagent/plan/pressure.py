@@ -1,0 +1,116 @@
+"""Is the board itself in danger: usable memory near the floor, or falling towards it?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from edgeagent.plan.state import PressureMemory
+from edgeagent.quantity import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from edgeagent.config import Pressure
+    from edgeagent.facts import MemInfo
+    from edgeagent.memory.types import PodUse, Pool
+
+DROP_SECONDS = 5.0
+"""The fastest fall of the last five seconds counts."""
+CALM_SECONDS = 60.0
+MARGIN = 128 * MIB
+"""What an eviction should leave above the floor."""
+READINGS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    """One look at the board's memory."""
+
+    usable: int | None
+    floor: int
+    critical: int
+    drop: float
+    """Bytes per second, the fastest fall seen lately."""
+    active: bool
+    by_floor: bool
+    """Usable memory is below the floor now; only that sets the condition."""
+    need: int
+    """Bytes that must come free for the floor and a margin."""
+
+
+def usable(meminfo: MemInfo | None, *, tegra: bool) -> int | None:
+    """Bytes that GPU and host can still allocate: MemAvailable, without free CMA pages where the GPU cannot use them."""
+    if meminfo is None or meminfo.available is None:
+        return None
+    return max(0, meminfo.available - (meminfo.cma_free if tegra else 0))
+
+
+def floor(settings: Pressure, pool: Pool | None) -> int:
+    """The floor in bytes: as configured, else half the headroom, at least 128 MiB."""
+    if settings.floor is not None:
+        return settings.floor
+    headroom = next((line.bytes for line in pool.reserves if line.name == "headroom"), 0) if pool else 0
+    return max(128 * MIB, headroom // 2)
+
+
+def observe(
+    before: PressureMemory, at: float, now_usable: int | None, settings: Pressure, pool: Pool | None, max_age: float
+) -> tuple[PressureMemory, Danger]:
+    """The memory after one more meminfo reading, and what it means. The same reading seen twice counts once."""
+    low = floor(settings, pool)
+    critical = settings.critical if settings.critical is not None else low // 2
+    if pool is None or now_usable is None:
+        return before, Danger(now_usable, low, critical, 0.0, active=before.since is not None, by_floor=before.by_floor, need=0)
+    after = _read(before, at, now_usable, max_age)
+    drop = _drop(after.readings)
+    ahead = now_usable - settings.horizon * drop
+    if after is not before:
+        after = _judge(after, at, now_usable, ahead, low)
+    expected = now_usable if now_usable < low else ahead
+    need = max(0, low + MARGIN - int(expected)) if min(now_usable, ahead) < low else 0
+    return after, Danger(now_usable, low, critical, drop, active=after.since is not None, by_floor=after.by_floor, need=need)
+
+
+def _read(before: PressureMemory, at: float, value: int, max_age: float) -> PressureMemory:
+    last = before.readings[-1][0] if before.readings else None
+    if last is not None and at <= last:
+        return before
+    if last is not None and at - last > max_age:
+        # A gap proves nothing about what lies in it: the board slept, or could not be read.
+        return replace(before, readings=((at, value),), low=0, falling=0)
+    kept = tuple(reading for reading in before.readings if at - reading[0] <= DROP_SECONDS) or before.readings[-1:]
+    return replace(before, readings=(*kept, (at, value)))
+
+
+def _drop(readings: tuple[tuple[float, int], ...]) -> float:
+    falls = ((one - two) / (later - earlier) for (earlier, one), (later, two) in zip(readings, readings[1:], strict=False))
+    return max(0.0, *falls, 0.0)
+
+
+def _judge(after: PressureMemory, at: float, value: int, ahead: float, low: int) -> PressureMemory:
+    below = after.low + 1 if value < low else 0
+    falling = after.falling + 1 if min(value, ahead) < low else 0
+    since = after.since
+    calm = after.calm_since
+    if falling >= READINGS:
+        since, calm = (at if since is None else since), None
+    elif since is not None and value > low + max(256 * MIB, low // 4):
+        calm = at if calm is None else calm
+        if at - calm >= CALM_SECONDS:
+            since = calm = None
+    else:
+        calm = None
+    by_floor = since is not None and (below >= READINGS or after.by_floor)
+    return replace(after, low=below, falling=falling, since=since, calm_since=calm, by_floor=by_floor)
+
+
+def host_over(meminfo: MemInfo | None, system_gpu: int | None, pods: Iterable[PodUse], pool: Pool | None) -> bool | None:
+    """Processes outside pods use more than ``os`` and ``k3s`` reserve for them. None: a figure is missing."""
+    if meminfo is None or system_gpu is None or pool is None:
+        return None
+    rows = (meminfo.anon_pages, meminfo.shmem, meminfo.s_unreclaim, meminfo.kernel_stack, meminfo.page_tables)
+    if None in rows:
+        return None
+    used = system_gpu + sum(row or 0 for row in rows) - sum(use.host or 0 for use in pods)
+    return used > sum(line.bytes for line in pool.reserves if line.name in ("os", "k3s"))

@@ -1,0 +1,118 @@
+"""The pools of one decision: which keys there are, what is committed of each, and what capacity should say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from edgeagent import quantity
+from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY
+from edgeagent.memory import budgets, pools
+from edgeagent.plan import capacity, hardware
+from edgeagent.plan.state import Published, State
+
+if TYPE_CHECKING:
+    from edgeagent.facts import Facts, NodeFacts, PodFacts
+    from edgeagent.memory.pools import PoolKey
+    from edgeagent.memory.types import Board, Budget, Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sized:
+    """The pools with the figures that they were sized from."""
+
+    keys: tuple[PoolKey, ...]
+    pools: Mapping[str, Pool]
+    """By resource; a pool whose size was never known is missing."""
+    fresh: frozenset[str]
+    """Resources sized from readings that are good now, not from memory."""
+    budgets: Mapping[str, Mapping[str, Budget]]
+    """By pod uid and resource."""
+
+    @property
+    def primary(self) -> str:
+        """The pool that annotations and other projects' keys, which name none, speak of."""
+        named = [key.resource for key in self.keys]
+        return GPU_MEMORY if GPU_MEMORY in named or not named else named[0]
+
+    @property
+    def unified(self) -> Pool | None:
+        """The pool that shares its memory with the host."""
+        return next((pool for pool in self.pools.values() if pool.kind == "unified"), None)
+
+
+def node_of(facts: Facts) -> NodeFacts | None:
+    """This node's object; None standalone, and before it was read."""
+    return facts.cluster.node if facts.cluster else None
+
+
+def view_current(facts: Facts, now: float) -> bool:
+    """The cluster view is complete and not older than a reading may be. Standalone there is none to wait for."""
+    cluster = facts.cluster
+    return cluster is None or (cluster.pods is not None and now - cluster.fresh_at <= facts.config.sampling.max_age)
+
+
+def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> Sized:
+    """Every pool of ``board`` with what ``pods`` have committed of it."""
+    config = facts.config
+    found = node_of(facts)
+    mixed_before = IGPU_MEMORY in state.published or (found is not None and IGPU_MEMORY in found.capacity)
+    absent = board.kind in ("none", "unknown") or hardware.gone(state.hardware)
+    keys = () if absent else pools.keys(board, per_device=config.discrete.pools == "device", mixed_before=mixed_before)
+    sized = Sized(keys=keys, pools={}, fresh=frozenset(), budgets={})
+    given = {
+        pod.uid: {
+            key.resource: budgets.budget(pod, key.resource, key.kind, config.policy, primary=key.resource == sized.primary)
+            for key in keys
+        }
+        for pod in pods
+    }
+    counted = [_counted(key, state) for key in keys]
+    filled = {
+        key.resource: pools.fill(key, amount, pods, given, config)
+        for key in counted
+        if (amount := pools.size(key, config, state.hardware.meminfo, facts.host.files.cpuless_numa_bytes, facts.host.kubelet))
+    }
+    fresh = frozenset(key.resource for key in counted if key.resource in filled and _fresh(key, facts, board))
+    return replace(sized, pools=filled, fresh=fresh, budgets=given)
+
+
+def _counted(key: PoolKey, state: State) -> PoolKey:
+    """``key`` without the devices that are proven lost."""
+    uuids = {device.uuid for device in hardware.counted(state.hardware)}
+    return replace(key, devices=tuple(device for device in key.devices if device.uuid in uuids))
+
+
+def _fresh(key: PoolKey, facts: Facts, board: Board) -> bool:
+    if key.kind == "unified":
+        return facts.host.meminfo.value is not None
+    return board.readable and any(device.health == "ok" for device in key.devices)
+
+
+def publish(state: State, facts: Facts, sized: Sized, pods: Sequence[PodFacts], now: float, *, admitted_only: bool) -> State:
+    """The state with the values of the pool keys. A cluster view that is not current changes none."""
+    if not view_current(facts, now):
+        return state
+    admitted = {
+        key.resource: sum(sized.budgets[pod.uid][key.resource].gpu_request for pod in pods if pod.admitted) for key in sized.keys
+    }
+    fresh = {resource: pool for resource, pool in sized.pools.items() if resource in sized.fresh}
+    # The node's own value stands in where the pool cannot be sized; it does not delay the first value of one that can.
+    found = {resource: value for resource, value in _on_node(sized.keys, node_of(facts), now).items() if resource not in fresh}
+    before = {**found, **state.published}
+    values = capacity.plan(before, sized.keys, fresh, admitted, now, admitted_only=admitted_only)
+    return replace(state, published=values)
+
+
+def _on_node(keys: Sequence[PoolKey], found: NodeFacts | None, now: float) -> dict[str, Published]:
+    """After a start the node's own value, unless it is 0, is the last good one."""
+    values = {}
+    for key in keys:
+        try:
+            amount = quantity.parse((found.capacity if found else {}).get(key.resource, "0"))
+        except ValueError:
+            continue
+        if amount > 0:
+            values[key.resource] = Published(amount, now)
+    return values

@@ -1,0 +1,119 @@
+"""What one decision hands to the next, frozen. Losing it is safe: every window starts anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from edgeagent.facts import MemInfo
+from edgeagent.memory.types import Board, Device
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A device as it was when it last answered, and the readings in a row since then in which it did not."""
+
+    device: Device
+    misses: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What the board has proven to be so far."""
+
+    board: Board | None = None
+    """The last verdict that rested on a readable driver."""
+    devices: tuple[Known, ...] = ()
+    absent: int = 0
+    """Readings in a row that proved that there is no GPU."""
+    meminfo: MemInfo | None = None
+    """The last good reading; sizes do not change while one fails."""
+    meminfo_at: float = 0.0
+    sampled_at: float | None = None
+    unready: int = 0
+    """Readings in a row that proved the GPU path not ready for ``ai-capable``."""
+    gpu_seen: bool = False
+    """A pod was seen using the GPU since boot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The value of one capacity key that we last asked for, and a larger one that waits to be steady."""
+
+    value: int
+    known_at: float
+    """When the pool was last sized from good readings."""
+    rising: int | None = None
+    rising_since: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How long a pod has been over, by consecutive fresh samples."""
+
+    seconds: float
+    samples: int
+    last_at: float
+    consecutive: bool = True
+    """False after a due reading that failed: the time across it does not count."""
+    first_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PressureMemory:
+    """Recent readings of usable memory, (monotonic second, bytes), and since when the board is under pressure."""
+
+    readings: tuple[tuple[float, int], ...] = ()
+    low: int = 0
+    """Readings in a row below the floor."""
+    falling: int = 0
+    """Readings in a row for which the floor is nearer than the horizon."""
+    since: float | None = None
+    by_floor: bool = False
+    calm_since: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """A pod whose eviction was accepted, until its object and its processes are gone."""
+
+    uid: str
+    key: str
+    at: float
+    grace: float
+    processes: tuple[tuple[int, int | None], ...]
+    released_at: float | None = None
+    """When the last of its processes was seen to be gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long the pods of one owner are left alone after an eviction."""
+
+    minutes: int
+    until: float
+    breached_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """All of it."""
+
+    hardware: Hardware = field(default_factory=Hardware)
+    published: Mapping[str, Published] = field(default_factory=dict)
+    labels: Mapping[str, str] | None = None
+    """Labels of the last readable verdict."""
+    windows: Mapping[str, Window] = field(default_factory=dict)
+    first_seen: Mapping[str, float] = field(default_factory=dict)
+    """Monotonic second at which a container, by its id, was first seen."""
+    pressure: PressureMemory = field(default_factory=PressureMemory)
+    victims: Mapping[str, Victim] = field(default_factory=dict)
+    hold_down_until: float = 0.0
+    backoff: Mapping[tuple[str, str, str], Backoff] = field(default_factory=dict)
+    """By owner: (namespace, controller kind, name)."""
+    evicted_at: tuple[float, ...] = ()
+    """Accepted evictions of the last hour."""
+    blocked_until: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    """By pod uid: until when the API server's refusal holds, and what it said."""
+    told: frozenset[tuple[str, ...]] = frozenset()
+    """Events that were recorded and whose reason still holds."""

@@ -1,0 +1,170 @@
+"""What should be done, as frozen values: the plan, and the state that one decision hands to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from edgeagent.memory.types import Board, Pool, Usage
+    from edgeagent.plan.breaches import PodView
+    from edgeagent.plan.pressure import Danger
+
+Breach = Literal["gpu", "shared", "unbudgeted", "above-request"]
+HeldCode = Literal[
+    "protected",
+    "daemonset",
+    "stale",
+    "start-grace",
+    "grace",
+    "observe",
+    "one-at-a-time",
+    "releasing",
+    "hold-down",
+    "backoff",
+    "hourly-cap",
+    "blocked",
+]
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One write to the API server that is due now."""
+
+    method: str
+    path: str
+    content_type: str
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A node condition as it should be; the time of transition is added when it is sent."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWish:
+    """What the node should carry. Amounts are quantities as published (``6083Mi``)."""
+
+    capacity: Mapping[str, str]
+    labels: Mapping[str, str]
+    conditions: tuple[Condition, ...]
+    requests: tuple[Request, ...]
+    """The writes that lead there from the node as it is: status merge-patch first, then conditions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """One pod to evict now, by uid."""
+
+    namespace: str
+    name: str
+    uid: str
+    breach: Breach
+    grace_seconds: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """GPU processes of one pod to kill now, each by (pid, start_ticks)."""
+
+    uid: str
+    processes: tuple[tuple[int, int], ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A pod that would be evicted but for ``code``. ``seconds_left`` None: no time ends it."""
+
+    uid: str
+    code: HeldCode
+    seconds_left: float | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A Kubernetes event to record once.
+
+    ``namespace`` and ``name`` of the regarded object; a node event has namespace "".
+    """
+
+    reason: str
+    kind: Literal["Pod", "Node"]
+    namespace: str
+    name: str
+    uid: str
+    note: str
+    warning: bool = True
+
+    @property
+    def regarding(self) -> str:
+        """``pod ns/name`` or ``node name``."""
+        return f"pod {self.namespace}/{self.name}" if self.kind == "Pod" else f"node {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something wrong, with what was looked at and what to do."""
+
+    id: str
+    severity: Literal["error", "warning", "info"]
+    certainty: Literal["certain", "suspected", "cannot-tell"]
+    subject: str
+    summary: str
+    evidence: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+Outcome = Literal["accepted", "gone", "blocked", "throttled", "misconfigured", "forbidden", "unknown", "recovered"]
+"""How an eviction call ended.
+
+``accepted`` 201 · ``gone`` 404 or 409: the pod is no longer the one decided on · ``blocked`` 429
+by a disruption budget, or 403 that names one · ``throttled`` other 429: the server asks all
+traffic to pause · ``misconfigured`` 500, more than one budget matches · ``forbidden`` other 403,
+or 422 by policy · ``unknown`` time-out, cut connection or other 5xx, and the pod could not be
+read afterwards · ``recovered`` the usage read again just before the call was no breach.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionResult:
+    """Outcome of one eviction call. ``retry_after``: seconds to wait before this pod, or all traffic, is tried again."""
+
+    uid: str
+    outcome: Outcome
+    message: str = ""
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is, and what should be done."""
+
+    board: Board
+    pools: tuple[Pool, ...]
+    advertised: Mapping[str, int]
+    """Bytes by pool resource, as capacity should say."""
+    available: int | None
+    """MemAvailable."""
+    usage: Usage
+    danger: Danger
+    pods: tuple[PodView, ...]
+    node: NodeWish
+    evictions: tuple[Eviction, ...]
+    kills: tuple[Kill, ...]
+    held: tuple[Held, ...]
+    events: tuple[Event, ...]
+    findings: tuple[Finding, ...]
+    observe: str
+    """Why nothing is done; empty when acting is allowed."""

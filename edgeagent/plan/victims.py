@@ -1,0 +1,204 @@
+"""Who is evicted, who is not, and why not. A total, deterministic order; one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from edgeagent.plan import breaches
+from edgeagent.plan.breaches import PodView
+from edgeagent.plan.state import Backoff, State, Victim
+from edgeagent.plan.types import Held, HeldCode
+
+if TYPE_CHECKING:
+    from edgeagent.config import Config, Policy
+    from edgeagent.facts import Facts, PodFacts
+    from edgeagent.plan.pressure import Danger
+
+SYSTEM_CRITICAL = 2_000_000_000
+"""Priority of system-critical pods; the kubelet never evicts them either."""
+STUCK_SECONDS = 300.0
+"""Teardown of GPU memory can take minutes; after this the next victim is not kept waiting."""
+HOLD_DOWN_SECONDS = 10.0
+LONGEST_BACKOFF_MINUTES = 30
+FORGET_SECONDS = 1800.0
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The pods to evict, in order, with the breach each is evicted for, and those that are held."""
+
+    victims: tuple[PodView, ...]
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """The board around the pods."""
+
+    danger: Danger
+    shortfall: int
+    """Bytes that must still come free under pressure, after what is already leaving."""
+    host_over: bool | None
+    observe: str
+    """Why nothing is done; empty when acting is allowed."""
+
+
+class Obstacle(NamedTuple):
+    """Why a pod is not evicted now, and for how many seconds more."""
+
+    code: HeldCode
+    seconds_left: float | None
+    why: str
+
+
+def protection(pod: PodFacts, policy: Policy, own_pod: str | None, *, mps: bool) -> str:
+    """Why this pod is never evicted; empty when it may be."""
+    if pod.mirror:
+        return "it is a static pod: deleting it changes nothing on the node"
+    if pod.priority >= SYSTEM_CRITICAL:
+        return "its priority is system-critical"
+    if own_pod is not None and pod.uid == own_pod:
+        return "it is the agent itself"
+    if pod.namespace in policy.protect or pod.key in policy.protect:
+        return "policy.protect names it"
+    return "an MPS daemon runs in it, and the memory is its clients'" if mps else ""
+
+
+def owner(pod: PodFacts) -> tuple[str, str, str]:
+    """Who re-creates the pod: (namespace, controller kind, name), a ReplicaSet without its hash, else the pod."""
+    if pod.owner is None:
+        return (pod.namespace, "Pod", pod.name)
+    kind, name = pod.owner
+    if kind == "ReplicaSet" and "-" in name:
+        return (pod.namespace, "Deployment", name.rpartition("-")[0])
+    return (pod.namespace, kind, name)
+
+
+def choose(state: State, facts: Facts, views: Sequence[PodView], situation: Situation, now: float) -> Choice:
+    """The victims of this decision, and why the others over their budget are not among them."""
+    over = [view for view in views if view.breach and view.state in ("breach", "protected")]
+    chosen, held = _pick(over, (), state, facts, situation, now)
+    if situation.danger.active and situation.host_over is False and not held:
+        more, more_held = _pick(_last_candidates(views, facts.config, situation), chosen, state, facts, situation, now)
+        chosen, held = more, (*held, *more_held)
+    return Choice(victims=chosen, held=held)
+
+
+def _last_candidates(views: Sequence[PodView], config: Config, situation: Situation) -> list[PodView]:
+    """Pods within their rights that may be evicted to save the board, where the configuration says so."""
+    found = []
+    for view in views:
+        if view.state == "unbudgeted" and config.policy.unbudgeted == "evict" and view.held_bytes >= situation.shortfall:
+            found.append(replace(view, breach="unbudgeted", excess=view.held_bytes))
+        elif view.state == "ok" and config.pressure.within_budget == "above-request" and view.held_bytes > view.booked:
+            found.append(replace(view, breach="above-request", excess=view.held_bytes - view.booked))
+    return [view for view in found if not view.protected]
+
+
+def _pick(
+    views: Sequence[PodView], before: Sequence[PodView], state: State, facts: Facts, situation: Situation, now: float
+) -> tuple[tuple[PodView, ...], tuple[Held, ...]]:
+    shortfall = situation.shortfall if situation.danger.active else 0
+    chosen = list(before)
+    held = []
+    for view in sorted(views, key=lambda view: _rank(view, shortfall)):
+        left = shortfall - sum(one.held_bytes for one in chosen)
+        obstacle = (
+            _obstacle(view, state, facts, situation, now)
+            or _queue(state, situation.danger, chosen, left, now)
+            or _brakes(view, state, facts.config.policy, situation.danger, now, len(chosen))
+        )
+        if obstacle:
+            held.append(Held(uid=view.pod.uid, code=obstacle.code, seconds_left=obstacle.seconds_left, why=obstacle.why))
+        else:
+            chosen.append(view)
+    return tuple(chosen), tuple(held)
+
+
+def _rank(view: PodView, shortfall: int) -> tuple[bool, int, int, float, str]:
+    """Those whose excess covers the shortfall first, then lower priority, larger excess, younger, uid."""
+    started = view.pod.start_time if view.pod.start_time is not None else view.pod.created_at or 0.0
+    return (bool(shortfall) and view.excess < shortfall, view.pod.priority, -view.excess, -started, view.pod.uid)
+
+
+def _obstacle(view: PodView, state: State, facts: Facts, situation: Situation, now: float) -> Obstacle | None:
+    """What the pod itself, its reading and its grace say against an eviction."""
+    policy = facts.config.policy
+    if view.state == "protected":
+        return Obstacle("protected", None, view.reason)
+    if view.pod.owner and view.pod.owner[0] == "DaemonSet" and policy.daemonsets == "report":
+        return Obstacle("daemonset", None, "a DaemonSet's pod comes straight back; policy.daemonsets: evict would evict it")
+    age = now - facts.host.attributed_at
+    if age > facts.config.sampling.max_age:
+        return Obstacle("stale", None, f"the reading is {age:.0f} s old")
+    if view.breach == "shared" and view.start_left > 0:
+        return Obstacle("start-grace", view.start_left, "weights pass through host memory while a model loads")
+    if not situation.danger.active:
+        window = state.windows.get(view.pod.uid)
+        if not breaches.matured(window, policy.grace):
+            left = policy.grace - (window.seconds if window else 0.0)
+            return Obstacle("grace", max(0.0, left), f"it must be over for {policy.grace:.0f} s in consecutive samples")
+    return Obstacle("observe", None, situation.observe) if situation.observe else None
+
+
+def _queue(state: State, danger: Danger, chosen: Sequence[PodView], shortfall: int, now: float) -> Obstacle | None:
+    """One at a time: what earlier victims still have to give back."""
+    if danger.active:
+        return Obstacle("releasing", None, "what is being released covers the shortfall") if shortfall <= 0 else None
+    if chosen:
+        return Obstacle("one-at-a-time", None, f"{chosen[0].pod.key} goes first")
+    waiting = [
+        victim
+        for victim in state.victims.values()
+        if victim.released_at is None and now - victim.at < victim.grace + STUCK_SECONDS
+    ]
+    if waiting:
+        left = max(victim.at + victim.grace + STUCK_SECONDS - now for victim in waiting)
+        return Obstacle("releasing", left, f"{waiting[0].key} has not given its memory back")
+    if now < state.hold_down_until:
+        return Obstacle("hold-down", state.hold_down_until - now, "the board settles after an eviction")
+    return None
+
+
+def _brakes(view: PodView, state: State, policy: Policy, danger: Danger, now: float, chosen: int) -> Obstacle | None:
+    """Back-off, hourly cap and refusals. Under pressure neither of the first two bars a pod in breach."""
+    if not danger.active:
+        backoff = state.backoff.get(owner(view.pod))
+        if backoff and now < backoff.until:
+            return Obstacle("backoff", backoff.until - now, "its owner re-created a breaching pod shortly before")
+        recent = [at for at in state.evicted_at if now - at < HOUR]
+        if len(recent) + chosen >= policy.evictions_per_hour:
+            left = recent[0] + HOUR - now if recent else None
+            return Obstacle("hourly-cap", left, f"policy.evictions_per_hour is {policy.evictions_per_hour}")
+    until, why = state.blocked_until.get(view.pod.uid, (now, ""))
+    return Obstacle("blocked", until - now, why) if until > now else None
+
+
+def follow(state: State, facts: Facts, pods: Sequence[PodFacts], now: float) -> State:
+    """What became of the victims: released once their processes are gone, forgotten once the object is gone too.
+
+    GPU memory comes back at process exit, not when the API object goes; a victim without a
+    known process is released with its object. The hold-down begins with the release.
+    """
+    present = {pod.uid for pod in pods}
+    alive = {(process.pid, process.start_ticks) for process in facts.host.processes.values()}
+    after = {}
+    hold_down_until = state.hold_down_until
+    for uid, victim in state.victims.items():
+        holds = bool(alive.intersection(victim.processes)) if victim.processes else uid in present
+        if not holds and victim.released_at is None:
+            hold_down_until = now + HOLD_DOWN_SECONDS
+        if holds or uid in present:
+            released_at = None if holds else (victim.released_at if victim.released_at is not None else now)
+            after[uid] = replace(victim, released_at=released_at)
+    return replace(state, victims=after, hold_down_until=hold_down_until)
+
+
+def next_backoff(before: Backoff | None, now: float) -> Backoff:
+    """After an accepted eviction: 1, 2, 4 … 30 minutes for pods of the same owner."""
+    recent = before is not None and now - before.breached_at < FORGET_SECONDS
+    minutes = min(before.minutes * 2, LONGEST_BACKOFF_MINUTES) if recent and before else 1
+    return Backoff(minutes, now + minutes * 60.0, now)

@@ -1,0 +1,90 @@
+"""Kubernetes quantities as integer bytes.
+
+The grammar is that of ``resource.Quantity``: a decimal number with a binary suffix
+(Ki … Ei), a decimal one (n, u, m, k, M, G, T, P, E) or a decimal exponent (e3, E3).
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+MIB = 1024**2
+GIB = 1024**3
+
+_NUMBER = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d{1,3})?", re.ASCII)
+_SUFFIX = {
+    **{suffix: Fraction(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)},
+    **{suffix: Fraction(10) ** power for suffix, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)},
+}
+
+
+def parse(text: str | float) -> int:
+    """Bytes (or whole units) of a quantity; a fraction of a unit is rounded up, as the API server does.
+
+    Raises:
+        ValueError: not a quantity.
+    """
+    match = _NUMBER.fullmatch(str(text))
+    if not match:
+        message = f"{text!r} is not a quantity such as 2Gi, 512Mi or 1073741824"
+        raise ValueError(message)
+    number, suffix = match.groups()
+    if suffix is None:
+        factor = Fraction(1)
+    elif suffix in _SUFFIX:
+        factor = _SUFFIX[suffix]
+    else:
+        factor = Fraction(10) ** int(suffix[1:])
+    return ceil(Fraction(number) * factor)
+
+
+def ceil(value: Fraction) -> int:
+    """The smallest integer not below ``value``."""
+    return -(-value.numerator // value.denominator)
+
+
+def percent(text: str, of: int) -> int:
+    """Bytes of a percentage such as ``6%`` of ``of`` bytes, rounded up.
+
+    Raises:
+        ValueError: not a percentage from 0 to 100.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
+    if not match or Fraction(match[1]) > 100:  # noqa: PLR2004 (a percentage)
+        message = f"{text!r} is not a percentage from 0% to 100%"
+        raise ValueError(message)
+    return ceil(Fraction(match[1]) * of / 100)
+
+
+def size(text: str, of: int) -> int:
+    """Bytes of a quantity or of a percentage of ``of`` bytes.
+
+    Raises:
+        ValueError: neither.
+    """
+    return percent(text, of) if text.endswith("%") else parse(text)
+
+
+def floor_mib(value: int) -> int:
+    """``value`` bytes rounded down to whole MiB, in bytes."""
+    return value // MIB * MIB
+
+
+def ceil_mib(value: int) -> int:
+    """``value`` bytes rounded up to whole MiB, in bytes."""
+    return -(-value // MIB) * MIB
+
+
+def mib(value: int) -> str:
+    """The quantity that capacity is published as: whole MiB with suffix, e.g. ``6083Mi``."""
+    return f"{value // MIB}Mi"
+
+
+def human(value: int | None) -> str:
+    """Bytes for people: ``2.1 GiB``, ``512 MiB``, ``unknown``."""
+    if value is None:
+        return "unknown"
+    if abs(value) >= GIB:
+        return f"{value / GIB:.1f} GiB"
+    return f"{value / MIB:.0f} MiB"
