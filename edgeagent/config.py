@@ -9,9 +9,10 @@ sizes bytes as ``int``.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields, is_dataclass
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -125,7 +126,11 @@ def _address(value: Any) -> str:
 
 
 def _tls(value: Any) -> Tls:
-    if not isinstance(value, dict) or set(value) != {"cert", "key"} or not all(isinstance(v, str) for v in value.values()):
+    if (
+        not isinstance(value, dict)
+        or set(value) != {"cert", "key"}
+        or not all(isinstance(v, str) for v in value.values())
+    ):
         message = "expected {cert: FILE, key: FILE}"
         raise ValueError(message)
     return Tls(cert=value["cert"], key=value["key"])
@@ -237,7 +242,7 @@ class Serve:
     """The read-only HTTP endpoint."""
 
     bind: str = _setting(_address, "127.0.0.1:9843")
-    tls: Tls | None = _optional(_tls)
+    tls: Tls | None = _optional(_tls)  # noqa: RUF009 (it is a field of this class, whatever its name)
     token_file: str | None = _optional(_text)
     insecure: bool = _setting(_boolean, default=False)
 
@@ -329,13 +334,19 @@ def cross_check(config: Config) -> list[str]:
     if pressure.floor is not None and pressure.critical is not None and pressure.critical > pressure.floor:
         problems.append("pressure.critical: must not be above pressure.floor")
     host = config.serve.bind.rpartition(":")[0].strip("[]")
-    local = host in ("localhost", "::1") or host.startswith("127.")
-    if not (local or config.serve.tls or config.serve.token_file or config.serve.insecure):
+    if not (_loopback(host) or config.serve.tls or config.serve.token_file or config.serve.insecure):
         problems.append(
             f"serve.bind: {config.serve.bind} is reachable from other machines; set serve.tls or serve.token_file, "
             "or serve.insecure: true if that is wanted"
         )
     return problems
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _parse(name: str, text: str, problems: list[str]) -> Mapping[str, Any]:
@@ -377,7 +388,8 @@ def _settings(
 
 def _section(item: Field[Any]) -> type | None:
     """The type of the settings below a key; None for a key that holds a value itself."""
-    return cast("type", item.default_factory) if is_dataclass(item.default_factory) else None
+    factory: object = item.default_factory
+    return factory if isinstance(factory, type) else None
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -388,4 +400,9 @@ def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 def _build(section: type, values: Mapping[str, Any]) -> Any:
     inner = {item.name: item.default_factory for item in fields(section)}
-    return section(**{key: _build(cast("type", inner[key]), value) if isinstance(value, dict) else value for key, value in values.items()})
+    return section(
+        **{
+            key: _build(cast("type", inner[key]), value) if isinstance(value, dict) else value
+            for key, value in values.items()
+        }
+    )

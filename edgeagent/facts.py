@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 if TYPE_CHECKING:
     from edgeagent.config import Config
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)
 
 PREFIX = "edgeagent.dev/"
 GPU_MEMORY = PREFIX + "gpu-memory"
@@ -374,6 +374,8 @@ class NodeFacts:
     annotations: Mapping[str, str] = field(default_factory=dict)
     conditions: tuple[Mapping[str, Any], ...] = ()
     machine_id: str | None = None
+    version: str = ""
+    """The object's resourceVersion: equal means the same object, nothing else."""
     managers: Mapping[str, str] = field(default_factory=dict)
     """Field manager that last set each of our capacity keys."""
 

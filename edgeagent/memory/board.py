@@ -11,13 +11,15 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from edgeagent.memory.devices import judge
-from edgeagent.memory.types import Board, BoardKind, Device
+from edgeagent.memory.types import Board, BoardKind, Device, Health
 
 if TYPE_CHECKING:
     from edgeagent.facts import BoardFiles, MemInfo, Nvml, Reading
 
 # What a module is, by the first four digits of its part number (NVIDIA's board ids).
-_MODULES = frozenset("p2180 p2888 p3310 p3448 p3489 p3636 p3668 p3701 p3767 p3834 p3904".split())
+_MODULES = frozenset(
+    ["p2180", "p2888", "p3310", "p3448", "p3489", "p3636", "p3668", "p3701", "p3767", "p3834", "p3904"]
+)
 _PART = re.compile(r"p\d{4}-\d{4}")
 _L4T = re.compile(r"# R(\d+) \(release\), REVISION: (\d+(?:\.\d+)*)")
 
@@ -25,9 +27,9 @@ _L4T = re.compile(r"# R(\d+) \(release\), REVISION: (\d+(?:\.\d+)*)")
 _JETPACK = {
     "32.4.3": "4.4", "32.4.4": "4.4.1", "32.5": "4.5", "32.5.1": "4.5.1", "32.5.2": "4.5.1", "32.6.1": "4.6",
     "32.7.1": "4.6.1", "32.7.2": "4.6.2", "32.7.3": "4.6.3", "32.7.4": "4.6.4", "32.7.5": "4.6.5", "32.7.6": "4.6.6",
-    "35.1": "5.0.2", "35.2.1": "5.1", "35.3.1": "5.1.1", "35.4.1": "5.1.2", "35.5": "5.1.3", "35.6": "5.1.4", "35.6.1": "5.1.5",
-    "36.3": "6.0", "36.4": "6.1", "36.4.2": "6.1", "36.4.3": "6.2", "36.4.4": "6.2.1", "36.4.7": "6.2.1", "36.5": "6.2.2",
-    "38.2": "7.0", "38.2.1": "7.0", "38.4": "7.1", "39.2": "7.2",
+    "35.1": "5.0.2", "35.2.1": "5.1", "35.3.1": "5.1.1", "35.4.1": "5.1.2", "35.5": "5.1.3", "35.6": "5.1.4",
+    "35.6.1": "5.1.5", "36.3": "6.0", "36.4": "6.1", "36.4.2": "6.1", "36.4.3": "6.2", "36.4.4": "6.2.1",
+    "36.4.7": "6.2.1", "36.5": "6.2.2", "38.2": "7.0", "38.2.1": "7.0", "38.4": "7.1", "39.2": "7.2",
 }  # fmt: skip
 _CUDA_ARCH = {"tegra210": "5.3", "tegra186": "6.2", "tegra194": "7.2", "tegra234": "8.7", "tegra264": "11.0"}
 
@@ -38,7 +40,7 @@ _TEGRA_SIGNALS = ("device-tree", "soc0", "l4t-release", "nvmap")
 def detect(
     files: BoardFiles, nvml: Reading[Nvml], meminfo: MemInfo | None, override: Literal["auto", "yes", "no"] = "auto"
 ) -> Board:
-    """The verdict on this board. ``override`` is ``unified.detect``: yes and no overrule what the signals say of memory."""
+    """The verdict on this board. ``override`` is ``unified.detect``: yes and no overrule the signs of a device."""
     signals = _signals(files, nvml.value)
     tegra = any(signal in _TEGRA_SIGNALS for signal in signals)
     judged = judge(nvml.value, tegra=tegra, arch=files.arch, meminfo=meminfo, override=override)
@@ -112,14 +114,20 @@ def _readable(files: BoardFiles, nvml: Reading[Nvml], *, tegra: bool) -> bool:
 
 def _bare_igpu(files: BoardFiles, nvml: Reading[Nvml]) -> Device:
     """The integrated GPU of a Tegra that NVML does not list: normal up to JetPack 5, and no fault by itself."""
-    broken = nvml.value is not None and nvml.value.library == "present" and nvml.value.init != 0
+    answer = nvml.value
+    health: Health = "ok"
+    why = ""
+    if answer is None:
+        health, why = "unknown", nvml.why or "NVML gave no answer"
+    elif answer.library == "present" and answer.init != 0:
+        health, why = "degraded", f"nvmlInit answered {answer.init}"
     return Device(
         uuid=None,
         name=_soc(files) or "Tegra integrated GPU",
         memory="unified",
-        health="degraded" if broken else "ok",
+        health=health,
         tegra=True,
-        why=f"nvmlInit answered {nvml.value.init}" if broken and nvml.value else "",
+        why=why,
     )
 
 
@@ -179,5 +187,3 @@ def _warnings(files: BoardFiles, nvml: Reading[Nvml], signals: tuple[str, ...], 
     if tegra and files.compatible and "device-tree" not in signals:
         found.append("the device tree names no nvidia,tegra SoC although other signals say Tegra")
     return tuple(found)
-
-

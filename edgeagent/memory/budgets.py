@@ -43,22 +43,21 @@ def budget(pod: PodFacts, resource: str, kind: MemoryKind, policy: Policy, *, pr
     ``primary`` is the node's ``gpu-memory`` pool: annotations, others' keys and the default
     budget, which name no pool, count there.
     """
-    limit = requests.total(pod, resource, "limits")
-    has_limit = any(resource in container.limits for container in pod.containers)
     problems: list[BudgetProblem] = []
     gpu: int | None = None
     source: BudgetSource = "none"
     key = ""
-    if has_limit and 0 < limit < MIB:
-        problems.append(BudgetProblem("UnderRequested", _missing_suffix(resource, limit)))
-    elif has_limit:
-        gpu, source, key = limit, "limit", resource
+    if any(resource in container.limits for container in pod.containers):
+        gpu, source, key = requests.total(pod, resource, "limits"), "limit", resource
     elif primary:
         gpu, source, key = _named_elsewhere(pod, policy, problems)
+    if gpu is not None and 0 < gpu < MIB and source != "default":
+        problems.append(BudgetProblem("UnderRequested", _missing_suffix(key, gpu)))
+        gpu, source, key = None, "none", ""
     pod_gpu = gpu if source in ("annotation", "foreign") else None
     unified = kind == "unified"
     if unified and gpu is not None:
-        problems += _small_memory(pod, resource)
+        problems += _small_memory(pod, resource, pod_gpu)
     limited = unified and gpu is not None and requests.memory_limited(pod)
     return Budget(
         gpu=gpu,
@@ -131,14 +130,15 @@ def _missing_suffix(resource: str, limit: int) -> str:
     )
 
 
-def _small_memory(pod: PodFacts, resource: str) -> list[BudgetProblem]:
-    names = requests.under_requested(pod, resource)
+def _small_memory(pod: PodFacts, resource: str, pod_gpu: int | None) -> list[BudgetProblem]:
+    names = requests.under_requested(pod, resource, pod_gpu)
     if not names:
         return []
     return [
         BudgetProblem(
             "UnderRequested",
             f"On this board CPU and GPU share one memory. The memory request of {', '.join(names)} is smaller than "
-            f"its {resource} and 256Mi, so it counts beside it. Request the whole-board figure: GPU and host memory together.",
+            f"its GPU memory and 256Mi, so it counts beside it. "
+            "Request the whole-board figure: GPU and host memory together.",
         )
     ]

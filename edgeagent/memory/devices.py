@@ -34,8 +34,8 @@ def judge(
     for device in nvml.devices:
         integrated = _tegra_part(device, tegra=tegra, alone=alone, meminfo=meminfo)
         kind = classify(device, tegra=integrated, arch=arch, override=override)
-        if device.mig_mode == 1 and device.mig and kind == "discrete":
-            found += [_instance(device, instance) for instance in device.mig]
+        if device.mig_mode == 1 and kind == "discrete":
+            found += [_instance(device, instance) for instance in device.mig] or [_undivided(device)]
         else:
             found.append(_device(device, kind, tegra=integrated))
     return tuple(found)
@@ -99,6 +99,13 @@ def _instance(parent: NvmlDevice, instance: MigInstance) -> Device:
         minor=parent.minor,
         why=why,
     )
+
+
+def _undivided(parent: NvmlDevice) -> Device:
+    """A card in MIG mode without an instance: nobody can use its memory."""
+    name = parent.name or "NVIDIA GPU"
+    why = "MIG mode is on and there is no instance"
+    return Device(uuid=parent.uuid, name=name, memory="discrete", health="degraded", minor=parent.minor, why=why)
 
 
 def _memory(v1: NvmlMemory | None, v2: NvmlMemory | None) -> tuple[int | None, int | None, str]:

@@ -38,7 +38,11 @@ def keys(board: Board, *, per_device: bool, mixed_before: bool) -> tuple[PoolKey
     discrete = tuple(device for device in board.devices if device.memory == "discrete")
     found = []
     if discrete and per_device:
-        found += [PoolKey(f"{GPU_MEMORY}-{device.minor}", "discrete", (device,)) for device in discrete if device.minor is not None]
+        # The instances of one card share its minor number.
+        minors = sorted({device.minor for device in discrete if device.minor is not None})
+        for minor in minors:
+            same = tuple(device for device in discrete if device.minor == minor)
+            found.append(PoolKey(f"{GPU_MEMORY}-{minor}", "discrete", same))
     elif discrete:
         found.append(PoolKey(GPU_MEMORY, "discrete", discrete))
     if unified:
@@ -95,9 +99,13 @@ def usable(device: Device, settings: Reserves) -> int | None:
 
 
 def fill(
-    key: PoolKey, sized: tuple[int, tuple[Reserve, ...]], pods: Sequence[PodFacts], budgets: Mapping[str, Budgets], config: Config
+    key: PoolKey,
+    sized: tuple[int, tuple[Reserve, ...]],
+    pods: Sequence[PodFacts],
+    budgets: Mapping[str, Budgets],
+    config: Config,
 ) -> Pool:
-    """The pool with what live pods have committed of it. Depends on hardware, configuration and the set of pods, never on load."""
+    """The pool with what live pods have committed of it; hardware, configuration and the set of pods decide."""
     total, lines = sized
     live = [(pod, budgets[pod.uid][key.resource]) for pod in pods if pod.live]
     host = sum(budget.host_request for _, budget in live)

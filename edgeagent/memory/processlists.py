@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 PID_MAX = 4194304
 """The kernel's PID_MAX_LIMIT on 64-bit machines."""
 
+_NO_LIST = (0, 3, 13)
+"""Success, not supported and function not found: after any other code a list is not empty but unread."""
+
 
 class Row(NamedTuple):
     """GPU bytes of one process; None where the driver does not know."""
@@ -36,6 +39,8 @@ def listed(nvml: Nvml, devices: Sequence[Device], memory_limit: int | None) -> t
         found = _find(nvml, device)
         if found is None or found.compute is None or found.compute.code != 0:
             return None, f"NVML lists no processes of {device.name}"
+        if any(lists is not None and lists.code not in _NO_LIST for lists in _lists(found)):
+            return None, f"NVML lists only a part of the processes of {device.name}"
         merged = _merged(lists for lists in _lists(found) if lists is not None and lists.code == 0)
         limit = device.total_bytes or memory_limit
         reason = _implausible(merged, limit)

@@ -79,8 +79,15 @@ def memory_limited(pod: PodFacts) -> bool:
     return bool(running) and all(MEMORY in container.limits for container in running)
 
 
-def under_requested(pod: PodFacts, key: str) -> tuple[str, ...]:
-    """Names of containers whose memory figure is too small to be the whole-board one."""
+def under_requested(pod: PodFacts, key: str, pod_gpu: int | None) -> tuple[str, ...]:
+    """Names of containers, or of the pod, whose memory request is too small to be the whole-board one.
+
+    ``pod_gpu`` as for :func:`host_parts`.
+    """
+    if pod_gpu is not None or MEMORY in pod.pod_requests:
+        memory = total(pod, MEMORY, "requests") - pod.overhead.get(MEMORY, 0)
+        gpu = pod_gpu if pod_gpu is not None else total(pod, key, "requests")
+        return (pod.name,) if gpu > 0 and 0 < memory < gpu + WHOLE_BOARD_MARGIN else ()
     return tuple(
         container.name
         for container in pod.containers

@@ -169,4 +169,6 @@ class Usage:
     """GPU and host bytes of terminating pods, and of processes whose pod or container is no longer current."""
     gpu_total: Mapping[str, int | None]
     """GPU bytes in use by pool resource: nvmap's total, or Σ of the NVML lists."""
+    trusted: bool = True
+    """Every source of GPU bytes was read and trusted, so a process that none names holds none."""
     problems: tuple[str, ...] = ()

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgeagent.memory.processlists import Row, listed
+from edgeagent.memory.processlists import PID_MAX, Row, listed
 from edgeagent.memory.types import ContainerUse, PodUse, Usage
 
 if TYPE_CHECKING:
-    from edgeagent.facts import HostFacts, PodCgroup, PodFacts, Process
+    from edgeagent.facts import HostFacts, NvmapTable, PodCgroup, PodFacts, Process
     from edgeagent.memory.pools import PoolKey
 
 _MPS_NAMES = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nvidia-cuda-mps")
@@ -45,13 +45,17 @@ def attribute(keys: Sequence[PoolKey], host: HostFacts, pods: Sequence[PodFacts]
     known = all(given.rows is not None for given in sources.values())
     live = [pod for pod in pods if pod.live]
     uses = {pod.uid: tally.use(pod, sources) for pod in live}
-    totals = [given.total for given in sources.values()]
     # nvmap's total includes handles that no process references any more: camera driver, descriptors in flight.
-    rest = sum((given.total or 0) - sum(row.bytes or 0 for row in given.rows or ()) for given in sources.values())
+    rest = sum(
+        given.total - sum(row.bytes or 0 for row in given.rows or ())
+        for given in sources.values()
+        if given.total is not None
+    )
     return Usage(
         pods=uses,
         system_gpu=tally.system if known else None,
-        unattributed_gpu=tally.unattributed + max(0, rest) if known and None not in totals else None,
+        unattributed_gpu=_plus(tally.unattributed, rest) if known else None,
+        trusted=known,
         leaving=tally.leaving + _leaving(host, pods, uses),
         gpu_total={resource: given.total for resource, given in sources.items()},
         problems=tuple(sorted({given.why for given in sources.values() if given.why})),
@@ -64,21 +68,38 @@ def source(key: PoolKey, host: HostFacts) -> Source:
     limit = host.meminfo.value.total if host.meminfo.value is not None else None
     rows, why = listed(nvml, key.devices, limit) if nvml is not None else (None, host.nvml.why or "NVML gave no answer")
     if not any(device.tegra for device in key.devices):
-        return Source(rows, sum(row.bytes or 0 for row in rows) if rows is not None else None, why)
+        return Source(rows, _sum(rows), why)
     if rows and any(row.bytes is not None for row in rows):
-        return Source(rows, sum(row.bytes or 0 for row in rows))
+        return Source(rows, _sum(rows))
     table = host.nvmap.value
     if table is not None and any(row.bytes > 0 for row in table.rows):
-        if limit is not None and any(row.bytes > limit for row in table.rows):
-            return Source(None, None, "a row of the nvmap table is larger than the memory of the board")
-        kept = tuple(Row(row.pid, row.bytes) for row in table.rows)
-        total = sum(row.bytes for row in table.rows)
-        return Source(kept, max(total, table.total_bytes) if table.total_bytes is not None else total)
+        return _nvmap(table, limit)
     if host.gpu_node_holders.value == 0:
         return Source((), 0)
     held = host.gpu_node_holders.value
     reason = host.nvmap.why or "the nvmap table shows no bytes"
     return Source(None, None, f"{reason}, and {held} processes hold a GPU device node" if held else reason)
+
+
+def _nvmap(table: NvmapTable, limit: int | None) -> Source:
+    total = sum(row.bytes for row in table.rows)
+    if limit is not None and total > limit:
+        return Source(None, None, "the rows of the nvmap table hold more than the memory of the board")
+    if any(not 0 <= row.pid <= PID_MAX for row in table.rows):
+        return Source(None, None, "the nvmap table has an impossible pid")
+    kept = tuple(Row(row.pid, row.bytes) for row in table.rows)
+    return Source(kept, max(total, table.total_bytes or 0))
+
+
+def _sum(rows: tuple[Row, ...] | None) -> int | None:
+    """Σ of the rows; None as soon as one of them is unknown."""
+    if rows is None or any(row.bytes is None for row in rows):
+        return None
+    return sum(row.bytes or 0 for row in rows)
+
+
+def _plus(one: int | None, two: int | None) -> int | None:
+    return None if one is None or two is None else one + two
 
 
 @dataclass(slots=True)
@@ -87,8 +108,8 @@ class _Tally:
 
     host: HostFacts
     by_cgroup: Mapping[str, PodFacts]
-    system: int = 0
-    unattributed: int = 0
+    system: int | None = 0
+    unattributed: int | None = 0
     leaving: int = 0
     gpu: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     containers: dict[tuple[str, str | None], int] = field(default_factory=lambda: defaultdict(int))
@@ -96,16 +117,20 @@ class _Tally:
     unknown_containers: set[tuple[str, str | None]] = field(default_factory=set)
     processes: dict[str, set[tuple[int, int | None]]] = field(default_factory=lambda: defaultdict(set))
     mps: set[str] = field(default_factory=set)
+    served: set[str] = field(default_factory=set)
+    """Pools in which an MPS server holds memory of its clients."""
 
     def count(self, resource: str, row: Row) -> None:
         """Add one row to the pod, the system, or what nobody can be named for."""
         process = self.host.processes.get(row.pid)
+        if process is not None and process.name in _MPS_NAMES:
+            self.served.add(resource)
         if row.pid == 0:
-            self.system += row.bytes or 0
+            self.system = _plus(self.system, row.bytes)
         elif process is None or process.kernel or not process.cgroup_readable:
-            self.unattributed += row.bytes or 0
+            self.unattributed = _plus(self.unattributed, row.bytes)
         elif process.owner is None:
-            self.system += row.bytes or 0
+            self.system = _plus(self.system, row.bytes)
         else:
             self._count_pod(resource, row, process, process.owner.pod_uid, process.owner.container_id)
 
@@ -128,24 +153,31 @@ class _Tally:
         gpu: dict[str, int | None] = {}
         why = ""
         for resource, given in sources.items():
+            shared = resource in self.served and not self.gpu[pod.uid, resource] and _may_use(pod, resource)
             blind = given.rows is None or (pod.uid, resource) in self.unknown
-            gpu[resource] = None if blind else self.gpu[pod.uid, resource]
+            gpu[resource] = None if blind or shared else self.gpu[pod.uid, resource]
             if blind:
                 why = given.why or "the driver does not know the memory of one of its processes"
+            elif shared:
+                why = "an MPS server holds the memory of its clients"
         cgroup = self.host.pods.get(pod.cgroup_uid or pod.uid)
         trusted = all(given.rows is not None for given in sources.values())
         return PodUse(
             gpu=gpu,
             host=cgroup.host_bytes if cgroup else None,
             host_exact=bool(cgroup and cgroup.exact),
-            containers={item.name: self._container(pod, item.container_id, cgroup, trusted=trusted) for item in pod.containers},
+            containers={
+                item.name: self._container(pod, item.container_id, cgroup, trusted=trusted) for item in pod.containers
+            },
             processes=tuple(sorted(self.processes[pod.uid], key=lambda identity: identity[0])),
             mps=pod.uid in self.mps,
             seen=bool(self.processes[pod.uid]),
             why=why,
         )
 
-    def _container(self, pod: PodFacts, container_id: str | None, cgroup: PodCgroup | None, *, trusted: bool) -> ContainerUse:
+    def _container(
+        self, pod: PodFacts, container_id: str | None, cgroup: PodCgroup | None, *, trusted: bool
+    ) -> ContainerUse:
         if container_id is None:
             return ContainerUse(None, None)
         known = trusted and (pod.uid, container_id) not in self.unknown_containers
@@ -153,6 +185,11 @@ class _Tally:
             self.containers[pod.uid, container_id] if known else None,
             cgroup.containers.get(container_id) if cgroup else None,
         )
+
+
+def _may_use(pod: PodFacts, resource: str) -> bool:
+    """The pod asks for a GPU, so its memory may stand under the MPS server's process."""
+    return any(key == resource or key.startswith("nvidia.com/") for item in pod.containers for key in item.limits)
 
 
 def current(pod: PodFacts, container_id: str | None) -> bool:

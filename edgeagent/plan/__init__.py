@@ -1,0 +1,1 @@
+"""What should be done: the plan of one decision, and its explanation. Pure: facts and state in, values out."""

@@ -40,16 +40,25 @@ class PodView:
     """Why it is never evicted; empty when it may be."""
     start_left: float = 0.0
     """Seconds until its host bytes count against it: weights pass through host memory while a model loads."""
+    shared: tuple[str, ...] = ()
+    """The pools that share their memory with the host."""
+    blind: bool = False
+    """Whether it is over its total budget could not be judged: a figure is missing."""
 
     @property
     def held_bytes(self) -> int:
-        """GPU and host bytes that go back to the board when the pod ends."""
-        return sum(amount or 0 for amount in self.use.gpu.values()) + (self.use.host or 0)
+        """GPU and host bytes that go back to the board when the pod ends; a card's own memory does not."""
+        return sum(self.use.gpu.get(resource) or 0 for resource in self.shared) + (self.use.host or 0)
+
+    @property
+    def proven_bytes(self) -> int:
+        """As :attr:`held_bytes`, without a host figure that is only an upper bound."""
+        return self.held_bytes if self.use.host_exact else self.held_bytes - (self.use.host or 0)
 
     @property
     def booked(self) -> int:
-        """Bytes that the pod has booked in all pools."""
-        return sum(budget.booked for budget in self.budgets.values())
+        """Bytes that the pod has booked of the pools that share their memory with the host."""
+        return sum(self.budgets[resource].booked for resource in self.shared)
 
 
 def tolerance(budget: int, setting: int | None) -> int:
@@ -95,8 +104,19 @@ def examine(
     protected: str,
     start_left: float,
 ) -> PodView:
-    """The pod in this sample. ``overlaps`` is :func:`overlap` by pool resource, ``protected`` why it is never evicted."""
-    view = PodView(pod=pod, budgets=budgets, use=use, state="ok", protected=protected, start_left=start_left)
+    """The pod in this sample. ``overlaps``: :func:`overlap` by pool resource, ``protected``: why it is spared."""
+    shared = tuple(key.resource for key in keys if key.kind == "unified")
+    blind = any(_blind(budgets[resource], use, overlaps.get(resource)) for resource in shared)
+    view = PodView(
+        pod=pod,
+        budgets=budgets,
+        use=use,
+        state="ok",
+        protected=protected,
+        start_left=start_left,
+        shared=shared,
+        blind=blind,
+    )
     overs = [over for key in keys if (over := _over(key, budgets[key.resource], use, overlaps, policy))]
     if overs:
         worst = max(overs, key=lambda over: (over.breach == "gpu", over.excess))
@@ -114,19 +134,28 @@ def examine(
     return replace(view, state="unbudgeted", reason="it holds GPU memory and has no budget") if unbudgeted else view
 
 
-def _over(key: PoolKey, budget: Budget, use: PodUse, overlaps: Mapping[str, int | None], policy: Policy) -> _Over | None:
+def _over(
+    key: PoolKey, budget: Budget, use: PodUse, overlaps: Mapping[str, int | None], policy: Policy
+) -> _Over | None:
     used = use.gpu.get(key.resource)
     if budget.gpu is None or used is None:
         return None
     gpu_excess = used - budget.gpu if used > budget.gpu + tolerance(budget.gpu, policy.tolerance) else 0
-    shared_excess = _shared_excess(budget, use, used, overlaps.get(key.resource), policy) if key.kind == "unified" else 0
+    shared_excess = (
+        _shared_excess(budget, use, used, overlaps.get(key.resource), policy) if key.kind == "unified" else 0
+    )
     if gpu_excess:
         sentence = f"it uses {human(used)} of GPU memory, its budget is {human(budget.gpu)}"
         return _Over("gpu", max(gpu_excess, shared_excess), key.resource, sentence)
     if shared_excess:
-        sentence = f"it uses {human(used)} of GPU and {human(use.host)} of host memory, its budget for both is {human(budget.total)}"
+        both = f"{human(used)} of GPU and {human(use.host)} of host memory"
+        sentence = f"it uses {both}, its budget for both is {human(budget.total)}"
         return _Over("shared", shared_excess, key.resource, sentence)
     return None
+
+
+def _blind(budget: Budget, use: PodUse, twice: int | None) -> bool:
+    return budget.total is not None and (use.host is None or not use.host_exact or twice is None)
 
 
 def _shared_excess(budget: Budget, use: PodUse, used: int, twice: int | None, policy: Policy) -> int:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from edgeagent.memory.pools import PoolKey
     from edgeagent.memory.types import Pool
 
+MILLI_PER_DEVICE = 1000
 RISE_SECONDS = 5.0
 """An increase waits this long without change, so that a pod's replacement finds its place before others do."""
 LAST_GOOD_SECONDS = 600.0
@@ -28,14 +29,14 @@ def target(pool: Pool, *, admitted_only: bool) -> int:
     return held if admitted_only else max(0, quantity.floor_mib(pool.computed), held)
 
 
-def publish(before: Published | None, wanted: int, now: float) -> Published:
-    """The value to publish. The first one and a decrease go out at once."""
-    if before is None or wanted <= before.value:
+def publish(before: Published | None, wanted: int, held: int, now: float) -> Published:
+    """The value to publish. The first one, a decrease and what admitted pods hold go out at once."""
+    if before is None or wanted <= max(before.value, held):
         return Published(wanted, now)
     since = before.rising_since if before.rising == wanted else now
     if now - since >= RISE_SECONDS:
         return Published(wanted, now)
-    return Published(before.value, now, wanted, since)
+    return Published(max(before.value, held), now, wanted, since)
 
 
 def unknown(before: Published | None, admitted: int, now: float) -> Published | None:
@@ -46,6 +47,16 @@ def unknown(before: Published | None, admitted: int, now: float) -> Published | 
     if now - before.known_at <= LAST_GOOD_SECONDS:
         return Published(max(before.value, held), before.known_at)
     return Published(held, before.known_at)
+
+
+def milli(devices: int, present: int, committed: int, admitted: int, *, admitted_only: bool) -> int:
+    """Thousandths of a GPU to publish; ``present`` is what is published now, 0 for nothing.
+
+    It is for scheduling only, and stays as it is while a pod holds some of it.
+    """
+    if admitted_only:
+        return admitted
+    return max(present if present and committed else MILLI_PER_DEVICE * devices, admitted)
 
 
 def plan(
@@ -66,7 +77,11 @@ def plan(
     for key in keys:
         pool = pools.get(key.resource)
         last = before.get(key.resource)
-        value = publish(last, target(pool, admitted_only=admitted_only), now) if pool else unknown(last, admitted[key.resource], now)
+        value = (
+            publish(last, target(pool, admitted_only=admitted_only), quantity.ceil_mib(pool.admitted), now)
+            if pool
+            else unknown(last, admitted[key.resource], now)
+        )
         if value is not None:
             found[key.resource] = value
     return found

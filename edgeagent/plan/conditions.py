@@ -17,22 +17,31 @@ TYPES = (PRESSURE, UNAVAILABLE, MISCONFIGURED)
 
 
 def conditions(board: Board, runtime: RuntimeFacts, *, pressure: bool, host_over: bool) -> tuple[Condition, ...]:
-    """All three conditions, or none on a node without a GPU and while it is unknown whether there is one."""
-    if board.kind in ("none", "unknown"):
+    """All three conditions, or none on a node that is known to have no GPU."""
+    if board.kind == "none":
         return ()
     return (_pressure(pressure=pressure, host_over=host_over), _unavailable(board), _misconfigured(runtime))
 
 
 def _pressure(*, pressure: bool, host_over: bool) -> Condition:
     if not pressure:
-        return Condition(type=PRESSURE, status="False", reason="MemoryAboveFloor", message="Usable memory is above the floor.")
+        return Condition(
+            type=PRESSURE, status="False", reason="MemoryAboveFloor", message="Usable memory is above the floor."
+        )
     if host_over:
-        message = "Usable memory is below the floor, and processes outside pods use more than what is reserved for them."
+        message = (
+            "Usable memory is below the floor, and processes outside pods use more than what is reserved for them."
+        )
         return Condition(type=PRESSURE, status="True", reason="HostMemory", message=message)
-    return Condition(type=PRESSURE, status="True", reason="MemoryBelowFloor", message="Usable memory is below the floor.")
+    return Condition(
+        type=PRESSURE, status="True", reason="MemoryBelowFloor", message="Usable memory is below the floor."
+    )
 
 
 def _unavailable(board: Board) -> Condition:
+    if board.kind == "unknown":
+        message = "It is not known whether there is a GPU: the driver does not answer."
+        return Condition(type=UNAVAILABLE, status="Unknown", reason="DriverNotAnswering", message=message)
     bad = [device for device in board.devices if device.health != "ok"]
     if not bad:
         return Condition(type=UNAVAILABLE, status="False", reason="DevicesHealthy", message="Every GPU answers.")
@@ -43,7 +52,9 @@ def _unavailable(board: Board) -> Condition:
         "degraded": "DeviceDegraded",
         "asleep": "DeviceAsleep",
     }.get(worst.health, "DriverNotAnswering")
-    named = "; ".join(f"{device.name} {device.uuid or ''}".strip() + (f": {device.why}" if device.why else "") for device in bad)
+    named = "; ".join(
+        f"{device.name} {device.uuid or ''}".strip() + (f": {device.why}" if device.why else "") for device in bad
+    )
     status = "False" if all(device.health == "asleep" for device in bad) else "True"
     return Condition(type=UNAVAILABLE, status=status, reason=reason, message=f"{named}.")  # type: ignore[arg-type]
 
@@ -57,5 +68,15 @@ def _misconfigured(runtime: RuntimeFacts) -> Condition:
         message = f"{runtime.path} names {', '.join(missing)}, which does not exist."
         return Condition(type=MISCONFIGURED, status="True", reason="RuntimeBinaryMissing", message=message)
     if not runtime.readable:
-        return Condition(type=MISCONFIGURED, status="False", reason="NotReadable", message="No container runtime configuration was found to look at.")
-    return Condition(type=MISCONFIGURED, status="False", reason="RuntimeConfigured", message=f"{runtime.path} names an NVIDIA runtime.")
+        return Condition(
+            type=MISCONFIGURED,
+            status="False",
+            reason="NotReadable",
+            message="No container runtime configuration was found to look at.",
+        )
+    return Condition(
+        type=MISCONFIGURED,
+        status="False",
+        reason="RuntimeConfigured",
+        message=f"{runtime.path} names an NVIDIA runtime.",
+    )

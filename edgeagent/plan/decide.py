@@ -29,10 +29,10 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     verdict = boards.detect(host.files, host.nvml, host.meminfo.value, config.unified.detect)
     state = replace(state, hardware=hardware.remember(state.hardware, verdict, host))
     board = hardware.seen(state.hardware, verdict)
-    state = victims.follow(state, facts, facts.cluster.pods or () if facts.cluster else (), now)
     pods = _pods(facts, state)
     sized = sizing.size(state, facts, board, pods)
     used = usage.attribute(sized.keys, host, pods)
+    state = victims.follow(state, facts, pods, now, trusted=used.trusted)
     state = _remember_containers(state, pods, used, now)
     owner = owners.other_owner(sizing.node_of(facts))
     state = sizing.publish(state, facts, sized, pods, now, admitted_only=owner is not None)
@@ -44,6 +44,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     )
     views = _views(state, facts, sized, used, pods, now)
     state = replace(state, pressure=memory, windows=_windows(state, facts, views))
+    state = replace(state, backoff=victims.remember(state.backoff, views, now))
     situation = victims.Situation(
         danger=danger,
         shortfall=max(0, danger.need - used.leaving),
@@ -53,7 +54,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     choice = victims.choose(state, facts, views, situation, now)
     state, wanted = wish.wish(state, facts, board, sized, pods, danger, now, host_over=situation.host_over is True)
     pools = tuple(sized.pools.values())
-    state, events = notices.events(state, facts, board, pools, views, choice, wanted, danger)
+    state, events = notices.events(state, facts, board, pools, views, choice, wanted)
     return state, Plan(
         board=board,
         pools=pools,
@@ -73,7 +74,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
 
 
 def _pods(facts: Facts, state: State) -> tuple[PodFacts, ...]:
-    """This node's pods by namespace and name; one whose eviction was accepted is terminating whatever the view says yet."""
+    """This node's pods by namespace and name. One whose eviction was accepted is terminating."""
     pods = (facts.cluster.pods or ()) if facts.cluster else ()
     known = (replace(pod, terminating=True) if pod.uid in state.victims else pod for pod in pods)
     return tuple(sorted(known, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
@@ -86,7 +87,9 @@ def _remember_containers(state: State, pods: Sequence[PodFacts], used: Usage, no
     return replace(state, first_seen=first_seen, hardware=replace(state.hardware, gpu_seen=seen))
 
 
-def _views(state: State, facts: Facts, sized: Sized, used: Usage, pods: Sequence[PodFacts], now: float) -> tuple[PodView, ...]:
+def _views(
+    state: State, facts: Facts, sized: Sized, used: Usage, pods: Sequence[PodFacts], now: float
+) -> tuple[PodView, ...]:
     policy = facts.config.policy
     twice = {
         key.resource: breaches.overlap(facts.host.meminfo.value, used.gpu_total.get(key.resource)) for key in sized.keys
@@ -111,12 +114,12 @@ def _start_left(pod: PodFacts, state: State, facts: Facts, now: float) -> float:
     """Seconds of ``policy.start_grace`` that are left to the container of the pod that started last."""
     ages = []
     for container in pod.containers:
-        if container.container_id is None or container.kind in ("init", "ephemeral"):
+        if container.kind in ("init", "ephemeral"):
             continue
         told = container.started_at
         if told is not None and PLAUSIBLE_WALL < told <= facts.wall:
             ages.append(facts.wall - told)
-        else:
+        elif container.container_id is not None:
             ages.append(now - state.first_seen.get(container.container_id, now))
     return max(0.0, facts.config.policy.start_grace - min(ages)) if ages else 0.0
 
@@ -133,8 +136,10 @@ def _windows(state: State, facts: Facts, views: Sequence[PodView]) -> Mapping[st
             window = before
         elif view.state == "unknown":
             window = breaches.pause(before, at, max_age)
-        elif view.breach and not (view.breach == "shared" and view.start_left > 0):
+        elif view.breach == "gpu" or (view.breach and view.start_left <= 0):
             window = breaches.advance(before, at, max_age)
+        elif view.blind and not view.breach:
+            window = breaches.pause(before, at, max_age)
         if window is not None and view.state != "terminating":
             after[view.pod.uid] = window
     return after

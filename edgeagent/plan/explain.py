@@ -110,7 +110,11 @@ def pod(view: PodView) -> Json:
         "state": view.state,
         "reason": view.reason,
         "pools": [
-            {"resource": resource, "gpu_bytes": view.use.gpu.get(resource), "gpu_budget_bytes": view.budgets[resource].gpu}
+            {
+                "resource": resource,
+                "gpu_bytes": view.use.gpu.get(resource),
+                "gpu_budget_bytes": view.budgets[resource].gpu,
+            }
             for resource in resources
         ],
         "containers": [
@@ -127,7 +131,12 @@ def node(plan: Plan) -> Json:
         "labels": dict(sorted(wish.labels.items())),
         "conditions": [asdict(condition) for condition in wish.conditions],
         "requests": [
-            {"method": request.method, "path": request.path, "content_type": request.content_type, "body": _plain(request.body)}
+            {
+                "method": request.method,
+                "path": request.path,
+                "content_type": request.content_type,
+                "body": _plain(request.body),
+            }
             for request in wish.requests
         ],
     }
@@ -138,7 +147,8 @@ def decisions(plan: Plan) -> Json:
     return {
         "evictions": [asdict(eviction) for eviction in plan.evictions],
         "kills": [
-            {"uid": kill.uid, "pids": [pid for pid, _ in kill.processes], "message": kill.message} for kill in plan.kills
+            {"uid": kill.uid, "pids": [pid for pid, _ in kill.processes], "message": kill.message}
+            for kill in plan.kills
         ],
         "held": [asdict(held) for held in plan.held],
         "events": [{"reason": event.reason, "regarding": event.regarding, "note": event.note} for event in plan.events],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 PROOF = 3
 """Readings in a row that prove that something is gone."""
+_UNUSABLE = ("lost", "reset-required")
 
 
 def remember(before: Hardware, board: Board, host: HostFacts) -> Hardware:
@@ -27,21 +29,28 @@ def remember(before: Hardware, board: Board, host: HostFacts) -> Hardware:
     if not board.readable or board.kind == "unknown":
         return kept
     if board.kind == "none" and before.devices:
-        return replace(kept, absent=before.absent + 1, devices=tuple(_missed(known) for known in before.devices))
-    return replace(kept, board=board, absent=before.absent + 1 if board.kind == "none" else 0, devices=_merge(before.devices, board.devices))
+        devices = tuple(_missed(known, None) for known in before.devices)
+        return replace(kept, absent=before.absent + 1, devices=devices)
+    devices = _merge(before.devices, board.devices, listed=_lists_all(host))
+    return replace(kept, board=board, absent=before.absent + 1 if board.kind == "none" else 0, devices=devices)
 
 
 def seen(hardware: Hardware, now_board: Board) -> Board:
-    """The board to show: the present verdict, with lost devices still listed and figures that failed taken from memory."""
+    """The board to show: the present verdict, with lost devices still listed and figures that failed from memory."""
     verdict = hardware.board
     if gone(hardware) or verdict is None or not hardware.devices:
         return now_board
     if not now_board.readable or now_board.kind == "unknown":
-        devices = tuple(replace(known.device, health="unknown", why="the driver does not answer") for known in hardware.devices)
+        # A driver that answers with an error is broken, one that gives no answer is unknown.
+        bad = next((device for device in now_board.devices if device.health != "ok"), None)
+        health, why = (bad.health, bad.why) if bad else ("unknown", "the driver does not answer")
+        devices = tuple(replace(known.device, health=health, why=why) for known in hardware.devices)
         return replace(verdict, devices=devices, warnings=now_board.warnings, readable=False, signals=now_board.signals)
-    devices = tuple(_shown(known) for known in hardware.devices)
+    devices = tuple(known.device for known in hardware.devices)
     base = now_board if now_board.kind != "none" else verdict
-    return replace(base, devices=devices, kind=_kind(base.kind, devices), unified=any(d.memory == "unified" for d in devices))
+    return replace(
+        base, devices=devices, kind=_kind(base.kind, devices), unified=any(d.memory == "unified" for d in devices)
+    )
 
 
 def gone(hardware: Hardware) -> bool:
@@ -49,6 +58,12 @@ def gone(hardware: Hardware) -> bool:
     if not hardware.devices:
         return hardware.board is not None and hardware.board.kind == "none"
     return hardware.absent >= PROOF or all(known.misses >= PROOF for known in hardware.devices)
+
+
+def lost(hardware: Hardware, devices: Sequence[Device]) -> bool:
+    """Whether every one of ``devices`` is proven lost; never of none."""
+    alive = {device.uuid for device in counted(hardware)}
+    return bool(hardware.devices) and bool(devices) and all(device.uuid not in alive for device in devices)
 
 
 def counted(hardware: Hardware) -> tuple[Device, ...]:
@@ -61,35 +76,59 @@ def _kind(kind: BoardKind, devices: tuple[Device, ...]) -> BoardKind:
     return "mixed" if len({device.memory for device in devices}) > 1 else kind
 
 
-def _merge(before: tuple[Known, ...], now: tuple[Device, ...]) -> tuple[Known, ...]:
-    """Devices by uuid; a failing handle tells no uuid and stands for one of those that did not answer."""
-    answered = {device.uuid: device for device in now if device.uuid is not None}
-    nameless = [device for device in now if device.uuid is None]
+def _lists_all(host: HostFacts) -> bool:
+    """NVML answered, so a device that it does not list is missing; without it only a Tegra's own GPU is known."""
+    answer = host.nvml.value
+    return answer is not None and answer.library == "present" and answer.init == 0
+
+
+def _identity(device: Device) -> str | None:
+    """What a device is known by from reading to reading: a SoC has one GPU of its own, whether or not NVML names it."""
+    return "the GPU of the SoC" if device.tegra else device.uuid
+
+
+def _merge(before: tuple[Known, ...], now: tuple[Device, ...], *, listed: bool) -> tuple[Known, ...]:
+    """Devices by identity; a failing handle tells no uuid and stands for one of those that did not answer."""
+    answered = {identity: device for device in now if (identity := _identity(device)) is not None}
+    nameless = [device for device in now if _identity(device) is None]
     merged = []
+    placeholders = []
     for known in before:
-        uuid = known.device.uuid
-        device = answered.pop(uuid, None) if uuid is not None else (nameless.pop(0) if nameless else None)
-        if device is None:
-            nameless = nameless[1:]
-            merged.append(_missed(known))
-        elif device.health == "lost":
-            merged.append(_missed(known))
+        identity = _identity(known.device)
+        device = answered.pop(identity, None) if identity is not None else None
+        if identity is None:
+            placeholders.append(known)
+        elif device is not None:
+            merged.append(_met(known, device))
         else:
-            merged.append(Known(_kept(known.device, device)))
-    merged += [Known(device, 1 if device.health == "lost" else 0) for device in (*answered.values(), *nameless)]
+            merged.append(_missed(known, nameless.pop(0) if nameless else None) if listed else _unsure(known))
+    rest = [*answered.values(), *nameless]
+    # A device whose handle failed from the start has no uuid yet: what is new now is that one.
+    merged += [_met(known, rest.pop(0)) if rest else _missed(known, None) for known in placeholders]
+    merged += [Known(device, 1 if device.health in _UNUSABLE else 0) for device in rest]
     return tuple(sorted(merged, key=lambda known: known.device.uuid or ""))
 
 
+def _met(known: Known, now: Device) -> Known:
+    if now.health in _UNUSABLE:
+        return _missed(known, now)
+    return Known(_kept(known.device, now))
+
+
 def _kept(before: Device, now: Device) -> Device:
-    """``now``, with the sizes it last told while its memory query fails."""
+    """``now``, with what it last told while a query fails: its sizes, or its name and uuid while NVML gives none."""
+    if now.uuid is None and before.uuid is not None:
+        now = replace(now, uuid=before.uuid, name=before.name, minor=before.minor)
     if now.memory == "unified" or now.total_bytes is not None:
         return now
     return replace(now, total_bytes=before.total_bytes, reserved_bytes=before.reserved_bytes)
 
 
-def _missed(known: Known) -> Known:
-    return Known(known.device, known.misses + 1)
+def _missed(known: Known, now: Device | None) -> Known:
+    """One more reading in which the device could not be used; ``now`` is what answered in its place, if anything."""
+    health, why = (now.health, now.why) if now else ("lost", "the device does not answer")
+    return Known(replace(known.device, health=health, why=why), known.misses + 1)
 
 
-def _shown(known: Known) -> Device:
-    return replace(known.device, health="lost", why="the device does not answer") if known.misses else known.device
+def _unsure(known: Known) -> Known:
+    return Known(replace(known.device, health="unknown", why="the driver does not answer"), known.misses)

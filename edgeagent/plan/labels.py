@@ -15,6 +15,23 @@ if TYPE_CHECKING:
     from edgeagent.memory.types import Board
 
 AI_CAPABLE = "ai-capable"
+KIND = PREFIX + "gpu.kind"
+_NAMES = (
+    "gpu.kind",
+    "gpu.count",
+    "gpu.product",
+    "gpu.memory-mib",
+    "memory.unified",
+    "driver.version",
+    "cuda.version",
+    "cuda.arch",
+    "jetson.soc",
+    "jetson.module",
+    "jetson.l4t",
+    "jetson.jetpack",
+)
+DESCRIBED = tuple(PREFIX + name for name in _NAMES)
+"""The labels that describe a board with a GPU."""
 _LONGEST = 63
 _INVALID = re.compile(r"[^A-Za-z0-9_.]+")
 _EDGES = "-_."
@@ -37,22 +54,22 @@ def describe(board: Board, memory_bytes: int | None) -> dict[str, str]:
     if board.kind == "unknown":
         return {}
     if board.kind == "none":
-        return {PREFIX + "gpu.kind": "none"}
-    texts = {
-        "gpu.kind": board.kind,
-        "gpu.count": str(len(board.devices)),
-        "gpu.product": board.product,
-        "gpu.memory-mib": str(memory_bytes // MIB) if memory_bytes is not None else None,
-        "memory.unified": "true" if board.unified else "false",
-        "driver.version": board.driver_version,
-        "cuda.version": board.cuda_version,
-        "cuda.arch": board.cuda_arch,
-        "jetson.soc": board.soc,
-        "jetson.module": board.module,
-        "jetson.l4t": board.l4t,
-        "jetson.jetpack": board.jetpack,
-    }
-    return {PREFIX + name: valid for name, text in texts.items() if (valid := value(text))}
+        return {KIND: "none"}
+    texts = (
+        board.kind,
+        str(len(board.devices)),
+        board.product,
+        str(memory_bytes // MIB) if memory_bytes is not None else None,
+        "true" if board.unified else "false",
+        board.driver_version,
+        board.cuda_version,
+        board.cuda_arch,
+        board.soc,
+        board.module,
+        board.l4t,
+        board.jetpack,
+    )
+    return {key: valid for key, text in zip(DESCRIBED, texts, strict=True) if (valid := value(text))}
 
 
 def ai_key(settings: Labels) -> str | None:
@@ -62,10 +79,17 @@ def ai_key(settings: Labels) -> str | None:
     return settings.ai_capable or None
 
 
-def gpu_path_proven(board: Board, runtime: RuntimeFacts, *, gpu_seen: bool) -> bool:
-    """A device is well, and a container can reach it: a runtime that exists is configured, or a pod was seen using it."""
-    configured = any(exists for _, exists in runtime.nvidia.values())
-    return any(device.health == "ok" for device in board.devices) and (configured or gpu_seen)
+def gpu_path(board: Board, runtime: RuntimeFacts, *, gpu_seen: bool) -> bool | None:
+    """Whether a device is well and a container can reach it; None: not proven, and not disproven either.
+
+    A container reaches it where a runtime that exists is configured, or a pod was seen using it.
+    """
+    healths = {device.health for device in board.devices}
+    if "ok" not in healths:
+        return None if healths & {"unknown", "asleep"} else False
+    if gpu_seen or any(exists for _, exists in runtime.nvidia.values()):
+        return True
+    return False if runtime.readable else None
 
 
 def required(pods: Iterable[PodFacts]) -> dict[str, list[str]]:
@@ -82,7 +106,9 @@ def required(pods: Iterable[PodFacts]) -> dict[str, list[str]]:
     return needs
 
 
-def guard(wanted: Mapping[str, str], present: Mapping[str, str], owned: Iterable[str], needs: Mapping[str, list[str]]) -> dict[str, str]:
-    """``wanted``, but a label of ours that is on the node and that a pod requires keeps its present value."""
-    kept = {key: present[key] for key in owned if key in present and key in needs}
+def guard(
+    wanted: Mapping[str, str], present: Mapping[str, str], owned: Iterable[str], needs: Mapping[str, list[str]]
+) -> dict[str, str]:
+    """``wanted``, but a label that we own or would set keeps its present value while a pod requires it."""
+    kept = {key: present[key] for key in (*owned, *wanted) if key in present and key in needs}
     return {**wanted, **kept}

@@ -43,8 +43,8 @@ def eviction(view: PodView, seconds: float | None, usable: int | None) -> str:
     """Why a pod is evicted now. ``seconds``: how long it was over; None under pressure, with the usable memory."""
     if view.breach == "unbudgeted":
         return (
-            f"Evicted to keep the board alive ({human(usable)} usable): it holds {human(view.held_bytes)} and has no budget. "
-            f"Give it one with {GPU_MEMORY} or {LIMIT_ANNOTATION}."
+            f"Evicted to keep the board alive ({human(usable)} usable): "
+            f"it holds {human(view.held_bytes)} and has no budget. Give it one with {GPU_MEMORY} or {LIMIT_ANNOTATION}."
         )
     if view.breach == "above-request":
         return (
@@ -55,20 +55,32 @@ def eviction(view: PodView, seconds: float | None, usable: int | None) -> str:
     return f"Evicted: {_figures(view)} {since}. To run it here, {_remedy(view)}."
 
 
+def blocked(view: PodView, why: str, seconds: float) -> str:
+    """The API server did not take the eviction."""
+    return f"{_figures(view)}, but its eviction was refused: {why}. Next try in {seconds:.0f} s."
+
+
 def overcommitted(pool: Pool) -> str:
     """More is booked than there is."""
     return (
-        f"Live pods have booked {human(pool.booked)} of {pool.resource}, the pool has {human(pool.total - pool.reserved)} "
-        "after its reserves. No new room is offered until pods end; set the kubelet's reserves so that the scheduler counts the same."
+        f"Live pods have booked {human(pool.booked)} of {pool.resource}, "
+        f"the pool has {human(pool.total - pool.reserved)} after its reserves. "
+        "No new room is offered until pods end."
     )
 
 
 def kubelet_args(pool: Pool) -> str:
     """The K3s settings that make the scheduler's own memory dimension agree with the pool."""
     lines = {line.name: line.bytes for line in pool.reserves}
+    system = mib(ceil_mib(lines.get("os", 0) + lines.get("cma", 0)))
+    kube = mib(ceil_mib(lines.get("k3s", 0)))
+    # The flag replaces the whole map, K3s' own two disk thresholds with it.
+    eviction_hard = (
+        f"memory.available<{mib(ceil_mib(lines.get('headroom', 0)))},nodefs.available<5%,imagefs.available<5%"
+    )
     return (
         "kubelet-arg:\n"
-        f'  - "system-reserved=memory={mib(ceil_mib(lines.get("os", 0) + lines.get("cma", 0)))}"\n'
-        f'  - "kube-reserved=memory={mib(ceil_mib(lines.get("k3s", 0)))}"\n'
-        f'  - "eviction-hard=memory.available<{mib(ceil_mib(lines.get("headroom", 0)))},nodefs.available<5%,imagefs.available<5%"'
+        f'  - "system-reserved=memory={system}"\n'
+        f'  - "kube-reserved=memory={kube}"\n'
+        f'  - "eviction-hard={eviction_hard}"'
     )

@@ -1,4 +1,4 @@
-"""The writes that make a node carry what it should: own keys only, numbers compared as numbers, nothing when nothing differs."""
+"""The writes that make a node carry what it should: own keys only, and nothing when nothing differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODE = PREFIX + "mode"
 
 
 def owned(node: NodeFacts, part: str) -> frozenset[str]:
-    """Keys of ``capacity``, ``labels`` or ``conditions`` that an earlier run of ours put on the node, by its annotation."""
+    """Keys of ``capacity``, ``labels`` or ``conditions`` that an earlier run put on the node, by its annotation."""
     try:
         told = json.loads(node.annotations.get(OWNED_KEYS, "{}"))
     except ValueError:
@@ -30,7 +30,9 @@ def owned(node: NodeFacts, part: str) -> frozenset[str]:
 
 def own_labels(node: NodeFacts) -> frozenset[str]:
     """Labels on the node that are ours to change: under our prefix, or told by the annotation."""
-    return frozenset(key for key in node.labels if key.startswith(PREFIX)) | (owned(node, "labels") & node.labels.keys())
+    return frozenset(key for key in node.labels if key.startswith(PREFIX)) | (
+        owned(node, "labels") & node.labels.keys()
+    )
 
 
 def own_capacity(node: NodeFacts) -> frozenset[str]:
@@ -83,7 +85,9 @@ def _capacity_patch(node: NodeFacts, wanted: Mapping[str, str]) -> dict[str, dic
 def _metadata_patch(
     node: NodeFacts, capacity: Mapping[str, str], labels: Mapping[str, str], conditions: tuple[Condition, ...]
 ) -> dict[str, dict[str, str | None]]:
-    changed: dict[str, str | None] = {key: value for key, value in sorted(labels.items()) if node.labels.get(key) != value}
+    changed: dict[str, str | None] = {
+        key: value for key, value in sorted(labels.items()) if node.labels.get(key) != value
+    }
     changed |= dict.fromkeys(sorted(own_labels(node) - labels.keys()))
     told = {"capacity": sorted(capacity), "conditions": sorted(c.type for c in conditions), "labels": sorted(labels)}
     annotation = json.dumps(told, separators=(",", ":"), sort_keys=True)
@@ -100,10 +104,13 @@ def _conditions_patch(node: NodeFacts, wanted: tuple[Condition, ...]) -> list[di
     changed = [
         {"type": condition.type, "status": condition.status, "reason": condition.reason, "message": condition.message}
         for condition in wanted
-        if (present.get(condition.type, {}).get("status"), present.get(condition.type, {}).get("reason")) != (condition.status, condition.reason)
+        if (present.get(condition.type, {}).get("status"), present.get(condition.type, {}).get("reason"))
+        != (condition.status, condition.reason)
     ]
     names = {condition.type for condition in wanted}
-    dropped = [{"type": name, "$patch": "delete"} for name in condition_types.TYPES if name in present and name not in names]
+    dropped = [
+        {"type": name, "$patch": "delete"} for name in condition_types.TYPES if name in present and name not in names
+    ]
     return changed + dropped
 
 

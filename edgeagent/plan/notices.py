@@ -14,23 +14,28 @@ if TYPE_CHECKING:
     from edgeagent.facts import Facts, PodFacts
     from edgeagent.memory.types import Board, Pool
     from edgeagent.plan.breaches import PodView
-    from edgeagent.plan.pressure import Danger
     from edgeagent.plan.state import State
     from edgeagent.plan.types import NodeWish
     from edgeagent.plan.victims import Choice
 
+SEVERITIES = ("error", "warning", "info")
 Notice = tuple[tuple[str, ...], Event]
 """An event with the key that tells whether its reason is still the same."""
 
 
 def events(
-    state: State, facts: Facts, board: Board, pools: Sequence[Pool], views: Sequence[PodView], choice: Choice, wish: NodeWish, danger: Danger
+    state: State,
+    facts: Facts,
+    board: Board,
+    pools: Sequence[Pool],
+    views: Sequence[PodView],
+    choice: Choice,
+    wish: NodeWish,
 ) -> tuple[State, tuple[Event, ...]]:
     """Events that are due now, and the state that remembers them."""
     due = [
         *_budget_events(views),
         *_breach_events(facts, views, choice),
-        *_eviction_events(state, choice, danger),
         *_pool_events(board, pools, views),
         *_node_events(facts, board, wish),
     ]
@@ -38,7 +43,8 @@ def events(
     return replace(state, told=frozenset(key for key, _ in due)), fresh
 
 
-def _pod_event(pod: PodFacts, reason: str, note: str) -> Event:
+def pod_event(pod: PodFacts, reason: str, note: str) -> Event:
+    """A warning about ``pod``."""
     return Event(reason=reason, kind="Pod", namespace=pod.namespace, name=pod.name, uid=pod.uid, note=note)
 
 
@@ -46,7 +52,7 @@ def _budget_events(views: Iterable[PodView]) -> Iterator[Notice]:
     for view in views:
         for budget in view.budgets.values():
             for problem in budget.problems:
-                yield (problem.reason, view.pod.uid, problem.note), _pod_event(view.pod, problem.reason, problem.note)
+                yield (problem.reason, view.pod.uid, problem.note), pod_event(view.pod, problem.reason, problem.note)
 
 
 def _breach_events(facts: Facts, views: Iterable[PodView], choice: Choice) -> Iterator[Notice]:
@@ -57,14 +63,7 @@ def _breach_events(facts: Facts, views: Iterable[PodView], choice: Choice) -> It
             held = reasons.get(view.pod.uid)
             lasting = held.why if held and held.code in ("protected", "daemonset", "observe") else ""
             note = messages.warning(view, facts.config.policy.grace, held=lasting)
-            yield ("MemoryBudgetExceeded", view.pod.uid), _pod_event(view.pod, "MemoryBudgetExceeded", note)
-
-
-def _eviction_events(state: State, choice: Choice, danger: Danger) -> Iterator[Notice]:
-    for view in choice.victims:
-        window = state.windows.get(view.pod.uid)
-        note = messages.eviction(view, None if danger.active or window is None else window.seconds, danger.usable)
-        yield ("MemoryBudgetEvicted", view.pod.uid), _pod_event(view.pod, "MemoryBudgetEvicted", note)
+            yield ("MemoryBudgetExceeded", view.pod.uid), pod_event(view.pod, "MemoryBudgetExceeded", note)
 
 
 def _pool_events(board: Board, pools: Iterable[Pool], views: Sequence[PodView]) -> Iterator[Notice]:
@@ -74,12 +73,17 @@ def _pool_events(board: Board, pools: Iterable[Pool], views: Sequence[PodView]) 
             request = view.budgets[pool.resource].gpu_request
             # The sum over all cards is what the scheduler counts, but no allocation spans two of them.
             if pool.kind == "discrete" and request > largest > 0:
-                note = f"It asks for {mib(request)} of {pool.resource}; the largest device of this node has {human(largest)}."
-                yield ("RequestTooLarge", view.pod.uid), _pod_event(view.pod, "RequestTooLarge", note)
+                note = f"It asks for {mib(request)} of {pool.resource}; the largest device here has {human(largest)}."
+                yield ("RequestTooLarge", view.pod.uid), pod_event(view.pod, "RequestTooLarge", note)
         booked = [view for view in views if view.budgets[pool.resource].booked > 0]
         if pool.overcommitted and booked:
-            youngest = max(booked, key=lambda view: (view.pod.start_time or view.pod.created_at or 0.0, view.pod.uid)).pod
-            yield ("Overcommitted", pool.resource, youngest.uid), _pod_event(youngest, "Overcommitted", messages.overcommitted(pool))
+            youngest = max(
+                booked, key=lambda view: (view.pod.start_time or view.pod.created_at or 0.0, view.pod.uid)
+            ).pod
+            yield (
+                ("Overcommitted", pool.resource, youngest.uid),
+                pod_event(youngest, "Overcommitted", messages.overcommitted(pool)),
+            )
 
 
 def _node_events(facts: Facts, board: Board, wish: NodeWish) -> Iterator[Notice]:
@@ -88,13 +92,17 @@ def _node_events(facts: Facts, board: Board, wish: NodeWish) -> Iterator[Notice]
         return
 
     def event(reason: str, note: str, *, warning: bool) -> Event:
-        return Event(reason=reason, kind="Node", namespace="", name=found.name, uid=found.uid, note=note, warning=warning)
+        return Event(
+            reason=reason, kind="Node", namespace="", name=found.name, uid=found.uid, note=note, warning=warning
+        )
 
     bad = [device for device in board.devices if device.health not in ("ok", "asleep")]
     if bad:
         names = "; ".join(f"{device.name} {device.uuid or ''}".strip() + f" is {device.health}" for device in bad)
         yield ("GPUUnavailable", names), event("GPUUnavailable", f"{names}.", warning=True)
-    sent = [request.body["status"]["capacity"] for request in wish.requests if "capacity" in request.body.get("status", {})]
+    sent = [
+        request.body["status"]["capacity"] for request in wish.requests if "capacity" in request.body.get("status", {})
+    ]
     for changed in sent:
         note = ", ".join(f"{key} {value if value is not None else 'removed'}" for key, value in sorted(changed.items()))
         yield ("CapacityPublished", found.uid, note), event("CapacityPublished", f"Published {note}.", warning=False)
@@ -126,7 +134,21 @@ def findings(pools: Iterable[Pool]) -> tuple[Finding, ...]:
                     subject=f"pool {pool.resource}",
                     summary=messages.overcommitted(pool),
                     evidence=(f"total: {pool.total}", *lines, f"booked: {pool.booked}"),
-                    remedy=f"Add to the K3s configuration and restart K3s:\n{messages.kubelet_args(pool)}",
+                    remedy=_remedy(pool),
                 )
             )
-    return tuple(sorted(found, key=lambda finding: (finding.severity, finding.id, finding.subject)))
+    return tuple(sorted(found, key=order))
+
+
+def _remedy(pool: Pool) -> str:
+    if pool.kind == "discrete":
+        return "End pods, or move them to another node, until what they request fits."
+    return (
+        "Add to the K3s configuration and restart K3s, so that the scheduler counts the same:\n"
+        + messages.kubelet_args(pool)
+    )
+
+
+def order(finding: Finding) -> tuple[int, str, str]:
+    """The place of a finding in a list: by severity, worst first, then id and subject."""
+    return (SEVERITIES.index(finding.severity), finding.id, finding.subject)

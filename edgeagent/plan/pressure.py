@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class Danger:
 
 
 def usable(meminfo: MemInfo | None, *, tegra: bool) -> int | None:
-    """Bytes that GPU and host can still allocate: MemAvailable, without free CMA pages where the GPU cannot use them."""
+    """Bytes that GPU and host can still allocate: MemAvailable, on a Tegra without the free CMA pages."""
     if meminfo is None or meminfo.available is None:
         return None
     return max(0, meminfo.available - (meminfo.cma_free if tegra else 0))
@@ -61,7 +62,9 @@ def observe(
     low = floor(settings, pool)
     critical = settings.critical if settings.critical is not None else low // 2
     if pool is None or now_usable is None:
-        return before, Danger(now_usable, low, critical, 0.0, active=before.since is not None, by_floor=before.by_floor, need=0)
+        return before, Danger(
+            now_usable, low, critical, 0.0, active=before.since is not None, by_floor=before.by_floor, need=0
+        )
     after = _read(before, at, now_usable, max_age)
     drop = _drop(after.readings)
     ahead = now_usable - settings.horizon * drop
@@ -69,7 +72,9 @@ def observe(
         after = _judge(after, at, now_usable, ahead, low)
     expected = now_usable if now_usable < low else ahead
     need = max(0, low + MARGIN - int(expected)) if min(now_usable, ahead) < low else 0
-    return after, Danger(now_usable, low, critical, drop, active=after.since is not None, by_floor=after.by_floor, need=need)
+    return after, Danger(
+        now_usable, low, critical, drop, active=after.since is not None, by_floor=after.by_floor, need=need
+    )
 
 
 def _read(before: PressureMemory, at: float, value: int, max_age: float) -> PressureMemory:
@@ -78,14 +83,14 @@ def _read(before: PressureMemory, at: float, value: int, max_age: float) -> Pres
         return before
     if last is not None and at - last > max_age:
         # A gap proves nothing about what lies in it: the board slept, or could not be read.
-        return replace(before, readings=((at, value),), low=0, falling=0)
+        return replace(before, readings=((at, value),), low=0, falling=0, calm_since=None)
     kept = tuple(reading for reading in before.readings if at - reading[0] <= DROP_SECONDS) or before.readings[-1:]
     return replace(before, readings=(*kept, (at, value)))
 
 
 def _drop(readings: tuple[tuple[float, int], ...]) -> float:
-    falls = ((one - two) / (later - earlier) for (earlier, one), (later, two) in zip(readings, readings[1:], strict=False))
-    return max(0.0, *falls, 0.0)
+    pairs = itertools.pairwise(readings)
+    return max([0.0, *((one - two) / (later - earlier) for (earlier, one), (later, two) in pairs)])
 
 
 def _judge(after: PressureMemory, at: float, value: int, ahead: float, low: int) -> PressureMemory:
@@ -105,7 +110,9 @@ def _judge(after: PressureMemory, at: float, value: int, ahead: float, low: int)
     return replace(after, low=below, falling=falling, since=since, calm_since=calm, by_floor=by_floor)
 
 
-def host_over(meminfo: MemInfo | None, system_gpu: int | None, pods: Iterable[PodUse], pool: Pool | None) -> bool | None:
+def host_over(
+    meminfo: MemInfo | None, system_gpu: int | None, pods: Iterable[PodUse], pool: Pool | None
+) -> bool | None:
     """Processes outside pods use more than ``os`` and ``k3s`` reserve for them. None: a figure is missing."""
     if meminfo is None or system_gpu is None or pool is None:
         return None

@@ -29,13 +29,18 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
 def _board(document: dict[str, Any]) -> Iterator[str]:
     board = document["board"]
     details = [f"{name} {board[name]}" for name in ("soc", "module", "l4t", "jetpack") if board[name]]
-    yield f"Board: {board['product'] or 'unknown product'} — {board['kind']}" + (f" ({', '.join(details)})" if details else "")
+    yield f"Board: {board['product'] or 'unknown product'} — {board['kind']}" + (
+        f" ({', '.join(details)})" if details else ""
+    )
     yield f"  signals: {', '.join(board['signals']) or 'none'}"
     for warning in board["warnings"]:
         yield f"  warning: {warning}"
     for device in document["devices"]:
         size = f", {human(device['total_bytes'])}" if device["total_bytes"] is not None else ""
-        yield f"  device {device['name']} {device['uuid'] or ''}".rstrip() + f": {device['memory']}{size}, health {device['health']}"
+        yield (
+            f"  device {device['name']} {device['uuid'] or ''}".rstrip()
+            + f": {device['memory']}{size}, health {device['health']}"
+        )
 
 
 def _pool(pool: dict[str, Any]) -> Iterator[str]:
@@ -76,7 +81,8 @@ def _pods(pods: list[dict[str, Any]]) -> Iterator[str]:
         budget = "none" if pod["gpu_budget_bytes"] is None else human(pod["gpu_budget_bytes"])
         yield (
             f"{_MARKS[pod['state']]} {pod['namespace'] + '/' + pod['name']:<{width}}  {human(pod['gpu_bytes']):>10}  "
-            f"{budget:>10}  {human(pod['host_bytes']):>10}  {pod['state']}" + (f": {pod['reason']}" if pod["reason"] else "")
+            f"{budget:>10}  {human(pod['host_bytes']):>10}  {pod['state']}"
+            + (f": {pod['reason']}" if pod["reason"] else "")
         )
 
 
@@ -86,9 +92,11 @@ def _plan(document: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "Plan:" + ("" if any(plan[key] for key in ("evictions", "kills", "held", "events")) else " nothing to do")
     for eviction in plan["evictions"]:
-        yield f"  evict {eviction['namespace']}/{eviction['name']} with {eviction['grace_seconds']} s grace: {eviction['message']}"
+        pod = f"{eviction['namespace']}/{eviction['name']}"
+        yield f"  evict {pod} with {eviction['grace_seconds']} s grace: {eviction['message']}"
     for kill in plan["kills"]:
-        yield f"  kill processes {', '.join(map(str, kill['pids']))} of {names.get(kill['uid'], kill['uid'])}: {kill['message']}"
+        pids = ", ".join(map(str, kill["pids"]))
+        yield f"  kill processes {pids} of {names.get(kill['uid'], kill['uid'])}: {kill['message']}"
     for held in plan["held"]:
         left = f", {held['seconds_left']:.0f} s left" if held["seconds_left"] is not None else ""
         yield f"  hold {names.get(held['uid'], held['uid'])} ({held['code']}{left}): {held['why']}"
@@ -113,6 +121,7 @@ def _findings(findings: list[dict[str, Any]]) -> Iterator[str]:
         yield ""
         yield "Findings:"
     for finding in findings:
-        yield f"  {finding['severity']} {finding['id']} ({finding['certainty']}, {finding['subject']}): {finding['summary']}"
+        about = f"{finding['certainty']}, {finding['subject']}"
+        yield f"  {finding['severity']} {finding['id']} ({about}): {finding['summary']}"
         for line in finding["remedy"].splitlines():
             yield f"    {line}"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgeagent import quantity
-from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY
-from edgeagent.memory import budgets, pools
+from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY
+from edgeagent.memory import budgets, pools, requests
 from edgeagent.plan import capacity, hardware
 from edgeagent.plan.state import Published, State
 
@@ -63,7 +63,9 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
     sized = Sized(keys=keys, pools={}, fresh=frozenset(), budgets={})
     given = {
         pod.uid: {
-            key.resource: budgets.budget(pod, key.resource, key.kind, config.policy, primary=key.resource == sized.primary)
+            key.resource: budgets.budget(
+                pod, key.resource, key.kind, config.policy, primary=key.resource == sized.primary
+            )
             for key in keys
         }
         for pod in pods
@@ -72,7 +74,11 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
     filled = {
         key.resource: pools.fill(key, amount, pods, given, config)
         for key in counted
-        if (amount := pools.size(key, config, state.hardware.meminfo, facts.host.files.cpuless_numa_bytes, facts.host.kubelet))
+        if (
+            amount := pools.size(
+                key, config, state.hardware.meminfo, facts.host.files.cpuless_numa_bytes, facts.host.kubelet
+            )
+        )
     }
     fresh = frozenset(key.resource for key in counted if key.resource in filled and _fresh(key, facts, board))
     return replace(sized, pools=filled, fresh=fresh, budgets=given)
@@ -90,29 +96,46 @@ def _fresh(key: PoolKey, facts: Facts, board: Board) -> bool:
     return board.readable and any(device.health == "ok" for device in key.devices)
 
 
-def publish(state: State, facts: Facts, sized: Sized, pods: Sequence[PodFacts], now: float, *, admitted_only: bool) -> State:
+def publish(
+    state: State, facts: Facts, sized: Sized, pods: Sequence[PodFacts], now: float, *, admitted_only: bool
+) -> State:
     """The state with the values of the pool keys. A cluster view that is not current changes none."""
     if not view_current(facts, now):
         return state
+    # Each key is judged apart: one whose devices are all proven lost goes, whatever else the board has.
+    keys = [key for key in sized.keys if not hardware.lost(state.hardware, key.devices)]
     admitted = {
-        key.resource: sum(sized.budgets[pod.uid][key.resource].gpu_request for pod in pods if pod.admitted) for key in sized.keys
+        key.resource: sum(sized.budgets[pod.uid][key.resource].gpu_request for pod in pods if pod.admitted)
+        for key in keys
     }
     fresh = {resource: pool for resource, pool in sized.pools.items() if resource in sized.fresh}
     # The node's own value stands in where the pool cannot be sized; it does not delay the first value of one that can.
-    found = {resource: value for resource, value in _on_node(sized.keys, node_of(facts), now).items() if resource not in fresh}
+    found = {
+        key.resource: Published(amount, now)
+        for key in keys
+        if key.resource not in fresh and (amount := _on_node(node_of(facts), key.resource))
+    }
     before = {**found, **state.published}
-    values = capacity.plan(before, sized.keys, fresh, admitted, now, admitted_only=admitted_only)
-    return replace(state, published=values)
+    values = capacity.plan(before, keys, fresh, admitted, now, admitted_only=admitted_only)
+    devices = [device for key in keys for device in key.devices if not hardware.lost(state.hardware, (device,))]
+    milli = _milli(state, facts, pods, len(devices), admitted_only=admitted_only) if values else 0
+    return replace(state, published=values, milli=milli)
 
 
-def _on_node(keys: Sequence[PoolKey], found: NodeFacts | None, now: float) -> dict[str, Published]:
-    """After a start the node's own value, unless it is 0, is the last good one."""
-    values = {}
-    for key in keys:
-        try:
-            amount = quantity.parse((found.capacity if found else {}).get(key.resource, "0"))
-        except ValueError:
-            continue
-        if amount > 0:
-            values[key.resource] = Published(amount, now)
-    return values
+def _milli(state: State, facts: Facts, pods: Sequence[PodFacts], devices: int, *, admitted_only: bool) -> int:
+    amounts = [(pod, requests.total(pod, GPU_MILLI, "requests")) for pod in pods if pod.live]
+    return capacity.milli(
+        devices,
+        state.milli or _on_node(node_of(facts), GPU_MILLI),
+        sum(amount for _, amount in amounts),
+        sum(amount for pod, amount in amounts if pod.admitted),
+        admitted_only=admitted_only,
+    )
+
+
+def _on_node(found: NodeFacts | None, resource: str) -> int:
+    """The node's own value, which after a start is the last good one unless it is 0; 0 for none."""
+    try:
+        return max(0, quantity.parse((found.capacity if found else {}).get(resource, "0")))
+    except ValueError:
+        return 0

@@ -32,6 +32,8 @@ class Hardware:
     sampled_at: float | None = None
     unready: int = 0
     """Readings in a row that proved the GPU path not ready for ``ai-capable``."""
+    unready_at: float | None = None
+    """The sample that was last looked at for that."""
     gpu_seen: bool = False
     """A pod was seen using the GPU since boot."""
 
@@ -101,6 +103,8 @@ class State:
 
     hardware: Hardware = field(default_factory=Hardware)
     published: Mapping[str, Published] = field(default_factory=dict)
+    milli: int = 0
+    """Thousandths of a GPU that were last published; 0 for none."""
     labels: Mapping[str, str] | None = None
     """Labels of the last readable verdict."""
     windows: Mapping[str, Window] = field(default_factory=dict)

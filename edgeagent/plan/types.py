@@ -139,7 +139,7 @@ read afterwards · ``recovered`` the usage read again just before the call was n
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionResult:
-    """Outcome of one eviction call. ``retry_after``: seconds to wait before this pod, or all traffic, is tried again."""
+    """Outcome of one eviction call. ``retry_after``: seconds before this pod, or all traffic, is tried again."""
 
     uid: str
     outcome: Outcome

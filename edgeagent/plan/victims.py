@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgeagent.plan import breaches
 from edgeagent.plan.breaches import PodView
-from edgeagent.plan.state import Backoff, State, Victim
+from edgeagent.plan.state import Backoff, State
 from edgeagent.plan.types import Held, HeldCode
 
 if TYPE_CHECKING:
@@ -82,20 +82,30 @@ def choose(state: State, facts: Facts, views: Sequence[PodView], situation: Situ
     over = [view for view in views if view.breach and view.state in ("breach", "protected")]
     chosen, held = _pick(over, (), state, facts, situation, now)
     if situation.danger.active and situation.host_over is False and not held:
-        more, more_held = _pick(_last_candidates(views, facts.config, situation), chosen, state, facts, situation, now)
-        chosen, held = more, (*held, *more_held)
+        for candidates in _last_candidates(views, facts.config, situation):
+            chosen, more = _pick(candidates, chosen, state, facts, situation, now)
+            held = (*held, *more)
     return Choice(victims=chosen, held=held)
 
 
-def _last_candidates(views: Sequence[PodView], config: Config, situation: Situation) -> list[PodView]:
-    """Pods within their rights that may be evicted to save the board, where the configuration says so."""
-    found = []
+def _last_candidates(views: Sequence[PodView], config: Config, situation: Situation) -> tuple[list[PodView], ...]:
+    """Pods over no budget that may be evicted to save the board, where the configuration says so.
+
+    Those without a budget come before those within theirs.
+    """
+    unbudgeted: list[PodView] = []
+    above: list[PodView] = []
     for view in views:
-        if view.state == "unbudgeted" and config.policy.unbudgeted == "evict" and view.held_bytes >= situation.shortfall:
-            found.append(replace(view, breach="unbudgeted", excess=view.held_bytes))
-        elif view.state == "ok" and config.pressure.within_budget == "above-request" and view.held_bytes > view.booked:
-            found.append(replace(view, breach="above-request", excess=view.held_bytes - view.booked))
-    return [view for view in found if not view.protected]
+        if view.protected:
+            continue
+        if view.state == "unbudgeted" and config.policy.unbudgeted == "evict":
+            if view.proven_bytes >= situation.shortfall:
+                unbudgeted.append(replace(view, breach="unbudgeted", excess=view.proven_bytes))
+        elif view.state == "ok" and config.pressure.within_budget == "above-request":
+            excess = view.proven_bytes - view.booked
+            if excess > 0:
+                above.append(replace(view, breach="above-request", excess=excess))
+    return unbudgeted, above
 
 
 def _pick(
@@ -112,7 +122,9 @@ def _pick(
             or _brakes(view, state, facts.config.policy, situation.danger, now, len(chosen))
         )
         if obstacle:
-            held.append(Held(uid=view.pod.uid, code=obstacle.code, seconds_left=obstacle.seconds_left, why=obstacle.why))
+            held.append(
+                Held(uid=view.pod.uid, code=obstacle.code, seconds_left=obstacle.seconds_left, why=obstacle.why)
+            )
         else:
             chosen.append(view)
     return tuple(chosen), tuple(held)
@@ -130,10 +142,12 @@ def _obstacle(view: PodView, state: State, facts: Facts, situation: Situation, n
     if view.state == "protected":
         return Obstacle("protected", None, view.reason)
     if view.pod.owner and view.pod.owner[0] == "DaemonSet" and policy.daemonsets == "report":
-        return Obstacle("daemonset", None, "a DaemonSet's pod comes straight back; policy.daemonsets: evict would evict it")
-    age = now - facts.host.attributed_at
-    if age > facts.config.sampling.max_age:
-        return Obstacle("stale", None, f"the reading is {age:.0f} s old")
+        return Obstacle(
+            "daemonset", None, "a DaemonSet's pod comes straight back; policy.daemonsets: evict would evict it"
+        )
+    stale = _stale(facts, now)
+    if stale:
+        return Obstacle("stale", None, stale)
     if view.breach == "shared" and view.start_left > 0:
         return Obstacle("start-grace", view.start_left, "weights pass through host memory while a model loads")
     if not situation.danger.active:
@@ -142,6 +156,15 @@ def _obstacle(view: PodView, state: State, facts: Facts, situation: Situation, n
             left = policy.grace - (window.seconds if window else 0.0)
             return Obstacle("grace", max(0.0, left), f"it must be over for {policy.grace:.0f} s in consecutive samples")
     return Obstacle("observe", None, situation.observe) if situation.observe else None
+
+
+def _stale(facts: Facts, now: float) -> str:
+    """Which of the two views this decision rests on is too old to act on; empty when neither is."""
+    ages = {"the reading of the board": now - facts.host.attributed_at}
+    if facts.cluster is not None:
+        ages["the view of the cluster"] = now - facts.cluster.fresh_at
+    old = [f"{name} is {age:.0f} s old" for name, age in ages.items() if age > facts.config.sampling.max_age]
+    return " and ".join(old)
 
 
 def _queue(state: State, danger: Danger, chosen: Sequence[PodView], shortfall: int, now: float) -> Obstacle | None:
@@ -158,14 +181,16 @@ def _queue(state: State, danger: Danger, chosen: Sequence[PodView], shortfall: i
     if waiting:
         left = max(victim.at + victim.grace + STUCK_SECONDS - now for victim in waiting)
         return Obstacle("releasing", left, f"{waiting[0].key} has not given its memory back")
-    if now < state.hold_down_until:
-        return Obstacle("hold-down", state.hold_down_until - now, "the board settles after an eviction")
-    return None
+    stuck = [
+        victim.at + victim.grace + STUCK_SECONDS for victim in state.victims.values() if victim.released_at is None
+    ]
+    until = max(state.hold_down_until, *(at + HOLD_DOWN_SECONDS for at in stuck), 0.0)
+    return Obstacle("hold-down", until - now, "the board settles after an eviction") if now < until else None
 
 
 def _brakes(view: PodView, state: State, policy: Policy, danger: Danger, now: float, chosen: int) -> Obstacle | None:
     """Back-off, hourly cap and refusals. Under pressure neither of the first two bars a pod in breach."""
-    if not danger.active:
+    if not (danger.active and view.breach in ("gpu", "shared")):
         backoff = state.backoff.get(owner(view.pod))
         if backoff and now < backoff.until:
             return Obstacle("backoff", backoff.until - now, "its owner re-created a breaching pod shortly before")
@@ -177,24 +202,35 @@ def _brakes(view: PodView, state: State, policy: Policy, danger: Danger, now: fl
     return Obstacle("blocked", until - now, why) if until > now else None
 
 
-def follow(state: State, facts: Facts, pods: Sequence[PodFacts], now: float) -> State:
+def follow(state: State, facts: Facts, pods: Sequence[PodFacts], now: float, *, trusted: bool) -> State:
     """What became of the victims: released once their processes are gone, forgotten once the object is gone too.
 
     GPU memory comes back at process exit, not when the API object goes; a victim without a
-    known process is released with its object. The hold-down begins with the release.
+    known process is released with its object. The hold-down begins with the release. A sample
+    that is not ``trusted`` names no processes, which proves nothing.
     """
     present = {pod.uid for pod in pods}
     alive = {(process.pid, process.start_ticks) for process in facts.host.processes.values()}
     after = {}
     hold_down_until = state.hold_down_until
     for uid, victim in state.victims.items():
-        holds = bool(alive.intersection(victim.processes)) if victim.processes else uid in present
+        unproven = not trusted and victim.released_at is None
+        holds = unproven or bool(alive.intersection(victim.processes)) if victim.processes else uid in present
         if not holds and victim.released_at is None:
             hold_down_until = now + HOLD_DOWN_SECONDS
         if holds or uid in present:
             released_at = None if holds else (victim.released_at if victim.released_at is not None else now)
             after[uid] = replace(victim, released_at=released_at)
     return replace(state, victims=after, hold_down_until=hold_down_until)
+
+
+def remember(
+    backoff: Mapping[tuple[str, str, str], Backoff], views: Sequence[PodView], now: float
+) -> dict[tuple[str, str, str], Backoff]:
+    """The back-offs after this sample: an owner is forgotten once no pod of it was in breach for half an hour."""
+    breaching = {owner(view.pod) for view in views if view.breach and view.state != "terminating"}
+    seen = {key: replace(item, breached_at=now) if key in breaching else item for key, item in backoff.items()}
+    return {key: item for key, item in seen.items() if now < item.until or now - item.breached_at < FORGET_SECONDS}
 
 
 def next_backoff(before: Backoff | None, now: float) -> Backoff:

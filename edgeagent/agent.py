@@ -1,0 +1,193 @@
+"""Wires the loops together; the only module that knows every stage.
+
+One cycle: read the board, look at the cluster's view, decide, hand the plan to those who carry
+it out, show it. Nothing in the cycle waits for the API server or for a driver.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeagent.cluster import naming
+from edgeagent.cluster.credentials import Credentials
+from edgeagent.facts import Facts, HostFacts
+from edgeagent.host.files import RootFiles
+from edgeagent.host.nvml import NvmlSource, PynvmlSource
+from edgeagent.host.nvml_replay import ReplaySource
+from edgeagent.host.reader import BoardReader
+from edgeagent.plan import cadence, outcomes
+from edgeagent.plan.decide import decide
+from edgeagent.plan.state import State
+from edgeagent.reconcile.link import Link
+from edgeagent.reconcile.reconciler import Reconciler
+
+if TYPE_CHECKING:
+    import argparse
+
+    from edgeagent.cluster.client import Client
+    from edgeagent.config import Config
+    from edgeagent.plan.types import Eviction, EvictionResult, Plan
+
+K3S_KUBECONFIG = Path("/var/lib/rancher/k3s/agent/kubelet.kubeconfig")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Where a whole agent can be driven from: flags of the command line."""
+
+    kubeconfig: Path | None = None
+    host_root: Path = Path("/")
+    nvml_replay: Path | None = None
+    state_dir: Path | None = None
+    runtime_dir: Path | None = None
+
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace) -> Options:
+        """The options among parsed arguments."""
+        given = vars(arguments)
+        return cls(**{name: given[name] for name in cls.__slots__ if given.get(name) is not None})
+
+    def nvml(self, clock: Callable[[], float]) -> NvmlSource:
+        """The driver, or the file that stands in for it."""
+        return ReplaySource(self.nvml_replay) if self.nvml_replay else PynvmlSource(clock)
+
+
+class Agent:
+    """One running agent. ``config`` may be replaced between two cycles."""
+
+    def __init__(self, options: Options, config: Config, *, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+        self.config = config
+        self.state = State()
+        self.plan: Plan | None = None
+        self.host: HostFacts | None = None
+        """The last sample, with the newest reading of the memory."""
+        self._evicting: Plan | None = None
+        self.evictions: Counter[tuple[str, str]] = Counter()
+        """Eviction calls by (breach, outcome)."""
+        self.cycles = 0
+        self.cycled_at = clock()
+        self.now = clock
+        self._wall = wall
+        self._rng = random.Random()  # noqa: S311 (jitter, not secrets)
+        self._wake = asyncio.Event()
+        self.reader = BoardReader(
+            RootFiles(options.host_root), options.nvml(clock), data_dir=config.k3s.data_dir, clock=clock
+        )
+        self.link = Link(
+            Credentials(options.kubeconfig, k3s=K3S_KUBECONFIG, root=options.host_root),
+            expected=options.kubeconfig is not None or "KUBECONFIG" in os.environ,
+            name=self._node_name,
+            reconciler=self._reconciler,
+            changed=self._wake,
+            clock=clock,
+        )
+
+    async def run(self, stop: asyncio.Event, shown: Callable[[Agent], None]) -> None:
+        """Cycle until ``stop`` is set; ``shown`` is called after each cycle."""
+        link = asyncio.create_task(self.link.run(), name="cluster link")
+        stopping = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            while not stop.is_set():
+                await self.cycle()
+                shown(self)
+                await self._pause(stopping)
+                if link.done():
+                    link.result()
+        finally:
+            for task in (link, stopping):
+                task.cancel()
+            await asyncio.gather(link, stopping, return_exceptions=True)
+            self.reader.close()
+
+    async def cycle(self) -> Plan:
+        """Read, decide and hand over once."""
+        host = await self._read()
+        now = self.now()
+        self.state, self.plan = decide(self.state, self._facts(host, now), now)
+        self._hand_over(self.plan)
+        self.cycles += 1
+        self.cycled_at = now
+        return self.plan
+
+    async def _read(self) -> HostFacts:
+        """A whole sample when one is due, else the last one with a new reading of the memory."""
+        now = self.now()
+        if self.host is None or now - self.host.attributed_at >= cadence.attribution(self.plan, self.config.sampling):
+            self.host = await self.reader.sample(self._wanted())
+        elif now - self.host.meminfo.at >= cadence.meminfo(self.plan, self.config.sampling):
+            self.host = replace(self.host, meminfo=await self.reader.meminfo())
+        return self.host
+
+    def _wanted(self) -> tuple[str, ...]:
+        cluster = self.link.facts(self.now())
+        return tuple(pod.cgroup_uid or pod.uid for pod in (cluster.pods or ())) if cluster else ()
+
+    def _facts(self, host: HostFacts, now: float) -> Facts:
+        own_pod = os.environ.get("POD_UID")
+        return Facts(wall=self._wall(), config=self.config, host=host, cluster=self.link.facts(now), own_pod=own_pod)
+
+    def _hand_over(self, plan: Plan) -> None:
+        reconciler = self.link.reconciler
+        if reconciler is None:
+            return
+        cluster = self.link.facts(self.now())
+        reconciler.wish(plan.node.requests, cluster.node if cluster else None)
+        if reconciler.evict(plan.evictions):
+            self._evicting = plan
+        reconciler.tell(plan.events)
+
+    async def _pause(self, stopping: asyncio.Task[bool]) -> None:
+        """Until the next reading is due, the cluster's view changes, or the agent stops."""
+        host = self.host
+        assert host is not None  # noqa: S101 (a cycle has run)
+        sampling = self.config.sampling
+        due = min(
+            host.attributed_at + cadence.attribution(self.plan, sampling),
+            host.meminfo.at + cadence.meminfo(self.plan, sampling),
+        )
+        woken = asyncio.create_task(self._wake.wait())
+        await asyncio.wait({woken, stopping}, timeout=max(0.0, due - self.now()), return_when=asyncio.FIRST_COMPLETED)
+        woken.cancel()
+        self._wake.clear()
+
+    async def _recheck(self, eviction: Eviction) -> bool:
+        """Whether a fresh sample, decided on anew, asks for the same eviction again."""
+        host = await self.reader.sample(self._wanted())
+        now = self.now()
+        _, plan = decide(self.state, self._facts(host, now), now)
+        return any(again.uid == eviction.uid for again in plan.evictions)
+
+    def _learned(self, result: EvictionResult) -> None:
+        """Take in the answer to an eviction of the plan that it was called for; decisions went on meanwhile."""
+        plan = self._evicting
+        if plan is None or self.link.reconciler is None:
+            return
+        breach = next(one.breach for one in plan.evictions if one.uid == result.uid)
+        self.evictions[breach, result.outcome] += 1
+        self.state, events = outcomes.learn(self.state, plan, result, self.now())
+        self.link.reconciler.tell(events)
+        self._wake.set()
+
+    async def _node_name(self, client: Client) -> str | None:
+        files = self.host.files if self.host else None
+        return await naming.node_name(
+            client,
+            given=self.config.node.name,
+            environ=os.environ,
+            k3s=self.host.kubelet.node_name if self.host else None,
+            host_name=socket.gethostname(),
+            machine_id=files.machine_id if files else None,
+        )
+
+    def _reconciler(self, client: Client, name: str) -> Reconciler:
+        return Reconciler(
+            client, name, clock=self.now, wall=self._wall, recheck=self._recheck, learned=self._learned, rng=self._rng
+        )

@@ -1,0 +1,52 @@
+"""Error answers of the API server: a Status object, or whatever stood in the way of one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from edgeagent.errors import AnswerError
+
+
+def answer_error(code: int, headers: Mapping[str, str], body: bytes) -> AnswerError:
+    """The error that an answer with an error status stands for; a body that is no Status is its message."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or found.get("kind") != "Status":
+        found = {"message": body[:512].decode("utf-8", "replace")}
+    error = status_error(found, code)
+    return AnswerError(
+        code,
+        reason=error.reason,
+        message=error.message,
+        causes=error.causes,
+        retry_after=_seconds(headers.get("Retry-After"), error.retry_after),
+    )
+
+
+def status_error(status: Any, code: int = 500) -> AnswerError:
+    """The error in a Status object, such as a watch brings; ``code`` where it names none."""
+    found = _object(status)
+    details = _object(found.get("details"))
+    causes = details.get("causes")
+    given = found.get("code")
+    wait = details.get("retryAfterSeconds")
+    return AnswerError(
+        given if isinstance(given, int) else code,
+        reason=str(found.get("reason") or ""),
+        message=str(found.get("message") or ""),
+        causes=[str(_object(cause).get("reason") or "") for cause in causes] if isinstance(causes, list) else (),
+        retry_after=float(wait) if isinstance(wait, int) and wait > 0 else None,
+    )
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _seconds(header: str | None, otherwise: float | None) -> float | None:
+    """The API server gives whole seconds; a date, as a proxy may send, would need a clock that is right."""
+    return float(header) if header is not None and header.isascii() and header.isdigit() else otherwise

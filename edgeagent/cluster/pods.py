@@ -1,0 +1,161 @@
+"""A v1 Pod, reduced to what decisions need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from edgeagent import quantity
+from edgeagent.cluster import objects
+from edgeagent.facts import PREFIX, ContainerFacts, ContainerKind, PodFacts
+
+_KEPT_ANNOTATIONS = (
+    PREFIX,
+    # How other ways of sharing a GPU say what a pod needs; read, never written.
+    "nvidia.com/",
+    "gpu-fraction",
+    "gpu-memory",
+    "hami.io/",
+    "kube-share/",
+    "kubeshare/",
+    "mps",
+    "runai/",
+    "sharedgpu/",
+    "tensor-fusion.ai/",
+)
+_MIRROR = "kubernetes.io/config.mirror"
+_CONFIG_HASH = "kubernetes.io/config.hash"
+_DEFAULT_GRACE = 30
+
+_KINDS: tuple[tuple[str, str, ContainerKind], ...] = (
+    ("initContainers", "initContainerStatuses", "init"),
+    ("containers", "containerStatuses", "regular"),
+    ("ephemeralContainers", "ephemeralContainerStatuses", "ephemeral"),
+)
+
+
+def parse(obj: Mapping[str, Any]) -> PodFacts:
+    """The facts of one pod, as the API server or a recording has it.
+
+    Raises:
+        ObjectError: its shape is not that of a pod.
+    """
+    return objects.read("pod", obj, _pod)
+
+
+def _pod(obj: Mapping[str, Any]) -> PodFacts:
+    metadata, spec, status = obj["metadata"], obj["spec"], objects.mapping(obj.get("status"))
+    annotations = objects.strings(metadata.get("annotations"))
+    uid = objects.text(metadata["uid"])
+    mirror = _MIRROR in annotations
+    containers = tuple(_containers(spec, status))
+    requests, limits = _pod_level(spec, status, containers)
+    grace = spec.get("terminationGracePeriodSeconds")
+    return PodFacts(
+        namespace=objects.text(metadata["namespace"]),
+        name=objects.text(metadata["name"]),
+        uid=uid,
+        phase=status.get("phase") or "Pending",
+        # The kubelet names the cgroup of a static pod after the hash of its manifest, and the
+        # mirror object's own uid stands nowhere on the node.
+        cgroup_uid=annotations.get(_CONFIG_HASH, uid) if mirror else uid,
+        start_time=objects.unix_time(status.get("startTime")),
+        created_at=objects.unix_time(metadata.get("creationTimestamp")),
+        terminating=metadata.get("deletionTimestamp") is not None,
+        grace_seconds=_DEFAULT_GRACE if grace is None else int(grace),
+        priority=int(spec.get("priority") or 0),
+        owner=_owner(metadata),
+        mirror=mirror,
+        annotations={key: text for key, text in annotations.items() if key.startswith(_KEPT_ANNOTATIONS)},
+        required_labels=frozenset(_required_labels(spec)),
+        containers=containers,
+        pod_requests=requests,
+        pod_limits=limits,
+        overhead=_amounts(spec.get("overhead")),
+        ports=frozenset(_ports(spec)),
+    )
+
+
+def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[ContainerFacts]:
+    for listed, reported, kind in _KINDS:
+        # By name: statuses stand in another order than the containers they belong to.
+        statuses = {state["name"]: state for state in objects.sequence(status.get(reported))}
+        for container in objects.sequence(spec.get(listed)):
+            sidecar = kind == "init" and container.get("restartPolicy") == "Always"
+            yield _container(container, statuses.get(container["name"], {}), "sidecar" if sidecar else kind)
+
+
+def _container(container: Mapping[str, Any], state: Mapping[str, Any], kind: ContainerKind) -> ContainerFacts:
+    wanted = objects.mapping(container.get("resources"))
+    actual = objects.mapping(state.get("resources"))
+    limits = _amounts(wanted.get("limits"))
+    # The API server fills in a missing request from the limit; manifests and recordings may not have passed it.
+    requests = {**limits, **_amounts(wanted.get("requests"))}
+    running = objects.mapping(objects.mapping(state.get("state")).get("running"))
+    container_id = str(state.get("containerID") or "").rpartition("://")[2]
+    return ContainerFacts(
+        name=objects.text(container["name"]),
+        kind=kind,
+        # While a resize is under way the larger figure is what the scheduler and the kubelet count.
+        requests=_larger(requests, _amounts(actual.get("requests")), _amounts(state.get("allocatedResources"))),
+        limits=_larger(limits, _amounts(actual.get("limits"))),
+        container_id=container_id or None,
+        started_at=objects.unix_time(running.get("startedAt")),
+    )
+
+
+def _pod_level(
+    spec: Mapping[str, Any], status: Mapping[str, Any], containers: tuple[ContainerFacts, ...]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Requests and limits of the pod as a whole.
+
+    A request that is missing is the containers' sum if any of them has one, else the limit.
+    """
+    wanted = objects.mapping(spec.get("resources"))
+    actual = objects.mapping(status.get("resources"))
+    limits = _amounts(wanted.get("limits"))
+    summed = {key for container in containers for key in container.requests}
+    requests = {key: amount for key, amount in limits.items() if key not in summed} | _amounts(wanted.get("requests"))
+    # The status carries sums for pods without pod-level resources too: those are not the pod's own figures.
+    allocated = _larger(_amounts(actual.get("requests")), _amounts(status.get("allocatedResources")))
+    return (
+        _larger(requests, {key: amount for key, amount in allocated.items() if key in requests}),
+        _larger(limits, {key: amount for key, amount in _amounts(actual.get("limits")).items() if key in limits}),
+    )
+
+
+def _amounts(resources: Any) -> dict[str, int]:
+    """Memory and every resource with a domain, in bytes or units; cpu and the like decide nothing here."""
+    return {
+        key: quantity.parse(amount)
+        for key, amount in objects.mapping(resources).items()
+        if key == "memory" or "/" in key
+    }
+
+
+def _larger(*amounts: Mapping[str, int]) -> dict[str, int]:
+    keys = {key: None for each in amounts for key in each}
+    return {key: max(each[key] for each in amounts if key in each) for key in keys}
+
+
+def _owner(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+    for reference in objects.sequence(metadata.get("ownerReferences")):
+        if reference.get("controller"):
+            return objects.text(reference["kind"]), objects.text(reference["name"])
+    return None
+
+
+def _required_labels(spec: Mapping[str, Any]) -> Iterator[str]:
+    yield from objects.strings(spec.get("nodeSelector"))
+    affinity = objects.mapping(objects.mapping(spec.get("affinity")).get("nodeAffinity"))
+    required = objects.mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    for term in objects.sequence(required.get("nodeSelectorTerms")):
+        for expression in objects.sequence(term.get("matchExpressions")):
+            yield objects.text(expression["key"])
+
+
+def _ports(spec: Mapping[str, Any]) -> Iterator[int]:
+    for listed, _, _ in _KINDS:
+        for container in objects.sequence(spec.get(listed)):
+            for port in objects.sequence(container.get("ports")):
+                yield int(port["containerPort"])

@@ -1,0 +1,100 @@
+"""One agent as a process: one instance, logs, signals, endpoint, watchdog."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgeagent.agent import Agent, Options
+from edgeagent.errors import ConfigError, InputError
+from edgeagent.serve.http import Server
+from edgeagent.status import Status
+from edgeagent.system import dirs, lock, logs, notify, shield
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from edgeagent.config import Config
+
+log = logging.getLogger(__name__)
+
+
+def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
+    """Run the agent until SIGTERM or SIGINT; ``load`` reads the configuration, again at each SIGHUP.
+
+    Raises:
+        InputError: configuration or directories cannot be used.
+        AlreadyRunningError: another instance holds the runtime directory.
+    """
+    config = load()
+    options = Options.from_arguments(arguments)
+    runtime = dirs.prepare(dirs.runtime(options.runtime_dir, os.environ))
+    with lock.only_instance(runtime):
+        writer = logs.start("INFO", os.environ)
+        try:
+            asyncio.run(_serve(options, config, load, runtime))
+        finally:
+            writer.finish()
+    return 0
+
+
+async def _serve(options: Options, config: Config, load: Callable[[], Config], runtime: Path) -> None:
+    notifier = notify.Notifier(os.environ)
+    agent = Agent(options, config, clock=time.monotonic, wall=time.time)
+    status = Status(agent)
+    serve = config.serve
+    server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file, clock=time.monotonic, wall=time.time)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: _reload(agent, status, notifier, load))
+    try:
+        await server.start()
+    except OSError as error:
+        raise InputError(f"serve.bind: {serve.bind}: {error.strerror}") from error
+    log.info("listening on %s", server.address)
+    for problem in filter(None, (shield.lock_memory(), dirs.write_address(runtime, server.address))):
+        log.warning("%s", problem)
+
+    def after_cycle(_: Agent) -> None:
+        server.show(status.shown())
+        if agent.cycles == 1:
+            shield.settle()
+            notifier.ready(_sentence(agent))
+        notifier.alive()
+
+    try:
+        await agent.run(stop, after_cycle)
+        notifier.stopping()
+    finally:
+        await server.stop()
+        notifier.close()
+
+
+def _reload(agent: Agent, status: Status, notifier: notify.Notifier, load: Callable[[], Config]) -> None:
+    """Take the new configuration whole, or keep the old one whole."""
+    notifier.reloading()
+    try:
+        agent.config = load()
+        status.reload_ok = True
+        log.info("the configuration was read again")
+    except ConfigError as error:
+        status.reload_ok = False
+        for problem in error.problems:
+            log.error("the configuration stays as it was: %s", problem)  # noqa: TRY400 (a sentence, no stack)
+    notifier.ready()
+
+
+def _sentence(agent: Agent) -> str:
+    plan = agent.plan
+    if plan is None:
+        return ""
+    amounts = ", ".join(f"{key} {value}" for key, value in plan.node.capacity.items())
+    return f"{plan.board.kind}, {amounts or 'no capacity'}"

@@ -1,0 +1,252 @@
+"""A small API server over HTTP on 127.0.0.1: the end points that the agent calls, answered as the real one does.
+
+It asks for no credentials; a bearer token only tells who asked. It has no admission and no
+disruption budgets, and everything is gone with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+from aiohttp import web
+
+from edgeagent.demo import refusals, scheduler
+from edgeagent.demo.refusals import RefusalError
+from edgeagent.demo.registry import Registry
+from edgeagent.demo.store import EVENTS, NODES, PODS, Change, Kind, Object, Store
+
+BOOKMARK_SECONDS = 60.0
+_LONGEST_WATCH = 1800.0
+
+Selector: TypeAlias = "dict[str, str]"
+Handler: TypeAlias = "Callable[[web.Request], Awaitable[web.StreamResponse]]"
+
+_FIELDS: dict[Kind, Mapping[str, Callable[[Object], str]]] = {
+    NODES: {"metadata.name": lambda item: str(item["metadata"]["name"])},
+    PODS: {
+        "metadata.name": lambda item: str(item["metadata"]["name"]),
+        "metadata.namespace": lambda item: str(item["metadata"]["namespace"]),
+        "spec.nodeName": lambda item: str(item["spec"].get("nodeName", "")),
+    },
+    EVENTS: {"metadata.name": lambda item: str(item["metadata"]["name"])},
+}
+
+
+@dataclass(slots=True)
+class Request:
+    """A request that the server received, in the order of arrival. ``status`` is 0 until it was answered."""
+
+    at: float
+    """Monotonic second of its arrival."""
+    user: str
+    """The bearer token."""
+    method: str
+    path: str
+    query: Mapping[str, str]
+    body: Any
+    status: int = 0
+
+
+class ApiServer:
+    """The running server, as an async context manager."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.url = ""
+        self._registry = Registry(Store())
+        self._runner = web.AppRunner(_Routes(self._registry).app(self._recorded), access_log=None, shutdown_timeout=0.1)
+        self._scheduler: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> ApiServer:
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0]
+        self.url = f"http://{host}:{port}"
+        self._scheduler = asyncio.create_task(scheduler.run(self._registry), name="scheduler")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._scheduler is not None:
+            self._scheduler.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._scheduler
+        await self._runner.cleanup()
+
+    @web.middleware
+    async def _recorded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        text = await request.text()
+        user = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        record = Request(time.monotonic(), user, request.method, request.path, dict(request.query), text)
+        self.requests.append(record)
+        try:
+            record.body = json.loads(text) if text else None
+            answer = await handler(request)
+        except RefusalError as refusal:
+            answer = _answer(refusal.status, refusal.code)
+        except web.HTTPMethodNotAllowed:
+            answer = _refused(refusals.no_such_method())
+        except web.HTTPNotFound:
+            answer = _refused(refusals.no_such_place())
+        except ValueError as error:  # not JSON, not a number, not a quantity
+            answer = _refused(refusals.bad_request(str(error)))
+        record.status = answer.status
+        return answer
+
+
+class _Routes:
+    """From paths to the registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def app(self, middleware: Any) -> web.Application:
+        app = web.Application(middlewares=[middleware])
+        core, within = "/api/v1", "/api/v1/namespaces/{namespace}"
+        events = "/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        app.add_routes(
+            [
+                *self._kind(NODES, f"{core}/nodes"),
+                *self._kind(PODS, f"{within}/pods"),
+                *self._kind(EVENTS, events),
+                web.get(f"{core}/pods", lambda request: self._list(request, PODS)),
+                web.patch(f"{core}/nodes/{{name}}/status", lambda request: self._patch_status(request, NODES)),
+                web.patch(f"{within}/pods/{{name}}/status", lambda request: self._patch_status(request, PODS)),
+                web.patch(f"{events}/{{name}}", lambda request: self._patch(request, EVENTS)),
+                web.post(f"{within}/pods/{{name}}/eviction", self._evict),
+            ]
+        )
+        return app
+
+    def _kind(self, kind: Kind, path: str) -> list[web.RouteDef]:
+        """What every kind has."""
+        return [
+            web.get(path, lambda request: self._list(request, kind)),
+            web.post(path, lambda request: self._create(request, kind)),
+            web.get(f"{path}/{{name}}", lambda request: self._get(request, kind)),
+            web.delete(f"{path}/{{name}}", lambda request: self._delete(request, kind)),
+        ]
+
+    async def _get(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        return _answer(self._registry.get(kind, *_place(request)))
+
+    async def _create(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        created = self._registry.create(kind, _namespace(request), await request.json())
+        return _answer(created, HTTPStatus.CREATED)
+
+    async def _patch(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        return _answer(self._registry.patch(kind, *_place(request), await request.json(), request.content_type))
+
+    async def _patch_status(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        patch, form = await request.json(), request.content_type
+        return _answer(self._registry.patch_status(kind, *_place(request), patch, form))
+
+    async def _delete(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        # Kept by the middleware, which has read it: there need not be any.
+        text = await request.text()
+        return _answer(self._registry.delete(kind, *_place(request), json.loads(text) if text else {}))
+
+    async def _evict(self, request: web.Request) -> web.StreamResponse:
+        return _answer(self._registry.evict(*_place(request), await request.json()), HTTPStatus.CREATED)
+
+    async def _list(self, request: web.Request, kind: Kind) -> web.StreamResponse:
+        selector = _selector(request, kind)
+        if request.query.get("watch") in ("1", "true"):
+            return await self._watch(request, kind, selector)
+        store = self._registry.store
+        items = [
+            {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+            for item in store.all(kind, _namespace(request))
+            if _selected(kind, item, selector)
+        ]
+        return _answer(
+            {
+                "kind": f"{kind.name}List",
+                "apiVersion": kind.api_version,
+                "metadata": {"resourceVersion": str(store.version)},
+                "items": items,
+            }
+        )
+
+    async def _watch(self, request: web.Request, kind: Kind, selector: Selector) -> web.StreamResponse:
+        seconds = float(request.query.get("timeoutSeconds", _LONGEST_WATCH))
+        version = int(request.query.get("resourceVersion") or 0)
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        try:
+            events = self._events(kind, selector, version, time.monotonic() + seconds)
+            async for event in events:
+                await response.write(json.dumps(event).encode() + b"\n")
+        except ConnectionResetError:
+            # The other side has closed the watch.
+            return response
+        await response.write_eof()
+        return response
+
+    async def _events(self, kind: Kind, selector: Selector, version: int, end: float) -> AsyncIterator[Object]:
+        """What a watch is told: changes after ``version`` as they look through the selector, and bookmarks."""
+        store = self._registry.store
+        if not version:
+            version = store.version
+            for item in store.all(kind):
+                if _selected(kind, item, selector):
+                    yield {"type": "ADDED", "object": item}
+        while (left := end - time.monotonic()) > 0:
+            told, version = version, store.version
+            for change in store.changes(kind, told):
+                event = _event(change, selector)
+                if event is not None:
+                    yield event
+            try:
+                await asyncio.wait_for(store.newer_than(version), min(BOOKMARK_SECONDS, left))
+            except asyncio.TimeoutError:
+                metadata = {"resourceVersion": str(version)}
+                yield {
+                    "type": "BOOKMARK",
+                    "object": {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata},
+                }
+
+
+def _event(change: Change, selector: Selector) -> Object | None:
+    """A change as a watch sees it: an object that begins to be selected is added, one that ceases to be is deleted."""
+    before = change.before is not None and _selected(change.kind, change.before, selector)
+    after = not change.gone and _selected(change.kind, change.after, selector)
+    if not (before or after):
+        return None
+    kind = "DELETED" if not after else "MODIFIED" if before else "ADDED"
+    return {"type": kind, "object": change.after}
+
+
+def _selector(request: web.Request, kind: Kind) -> Selector:
+    terms = [term.partition("=") for term in request.query.get("fieldSelector", "").split(",") if term]
+    for field, _, _ in terms:
+        if field not in _FIELDS[kind]:
+            raise refusals.bad_request(f"field label not supported: {field}")
+    return {field: value for field, _, value in terms}
+
+
+def _selected(kind: Kind, item: Object, selector: Selector) -> bool:
+    return all(_FIELDS[kind][field](item) == value for field, value in selector.items())
+
+
+def _namespace(request: web.Request) -> str:
+    return request.match_info.get("namespace", "")
+
+
+def _place(request: web.Request) -> tuple[str, str]:
+    return _namespace(request), request.match_info["name"]
+
+
+def _answer(item: Object, code: HTTPStatus = HTTPStatus.OK) -> web.Response:
+    return web.json_response(item, status=code)
+
+
+def _refused(refusal: RefusalError) -> web.Response:
+    return _answer(refusal.status, refusal.code)

@@ -1,0 +1,1 @@
+"""What the board says: readers of host files and of NVML. Input only, no decisions."""

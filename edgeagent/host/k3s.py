@@ -1,0 +1,271 @@
+"""The kubelet's memory settings on this node, by K3s' own precedence.
+
+K3s puts what its configuration files say in front of its command line's own arguments, so
+that the later one wins, and hands every ``kubelet-arg`` on to the kubelet, which merges
+repeated flags. The kubelet starts from its configuration files; a flag replaces a whole
+map of theirs. Order of the files: ``config.yaml``, then ``config.yaml.d/*.yaml`` by name;
+a key in a later file replaces the earlier one's, ``key+`` appends to it. (K3s,
+pkg/configfilearg/parser.go and pkg/util/args.go; kubelet, cmd/kubelet/app/server.go.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import yaml
+
+from edgeagent import quantity
+from edgeagent.facts import KubeletSettings
+from edgeagent.host.files import Files
+from edgeagent.host.paths import why
+from edgeagent.host.unit import FOLDERS, Service, Text, service
+
+DATA_DIR = "/var/lib/rancher/k3s"
+_CONFIG = "/etc/rancher/k3s/config.yaml"
+_PLAIN_CONFIG = "var/lib/kubelet/config.yaml"
+_NODE_ID = "etc/rancher/node/id"
+_KUBELET_DEFAULT = "100Mi"
+"""The kubelet's own threshold for memory.available where no map is given; K3s gives one without it."""
+
+_SHORT = {"d": "data-dir", "c": "config"}
+_MAPS = {"system-reserved": "systemReserved", "kube-reserved": "kubeReserved", "eviction-hard": "evictionHard"}
+"""The kubelet's flags that are maps, and what its configuration calls them."""
+_MEMORY = {"system-reserved": "memory", "kube-reserved": "memory", "eviction-hard": "memory.available"}
+
+
+def settings(files: Files, data_dir: str | None = None) -> KubeletSettings:
+    """What K3s, or else a plain kubelet, has been told; ``data_dir`` overrides K3s' own.
+
+    Whatever cannot be read or parsed is named in ``problems`` and left out.
+    """
+    return _Reader(files).settings(data_dir)
+
+
+class _Reader:
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._problems: list[str] = []
+
+    def settings(self, data_dir: str | None) -> KubeletSettings:
+        unit = _k3s_service(self._files)
+        flags = self._flags(unit)
+        chosen = data_dir or _last(flags, "data-dir") or _environment(unit, "K3S_DATA_DIR") or DATA_DIR
+        maps = self._kubelet(flags.get("kubelet-arg", []), chosen)
+        if unit is None and not flags and not self._there(f"{chosen}/agent"):
+            maps = self._plain(maps)
+        memory = {name: self._amount(name, maps[name]) for name in _MAPS}
+        return KubeletSettings(
+            server=self._there(f"{chosen}/server"),
+            data_dir=chosen,
+            system_reserved=memory["system-reserved"],
+            kube_reserved=memory["kube-reserved"],
+            eviction_hard=memory["eviction-hard"],
+            node_name=self._node_name(unit, flags),
+            problems=tuple(self._problems),
+        )
+
+    # --- K3s ---
+
+    def _flags(self, unit: Service | None) -> dict[str, list[Text]]:
+        """The values of every flag, those from files before those of the command line."""
+        command = list(_command_flags(unit.words)) if unit else []
+        named = [text for name, text in command if name == "config"]
+        path = _environment(unit, "K3S_CONFIG_FILE") or (named[0][0] if named else _CONFIG)
+        flags = self._config(path)
+        for name, text in command:
+            flags.setdefault(name, []).append(text)
+        return flags
+
+    def _config(self, path: str) -> dict[str, list[Text]]:
+        values: dict[str, list[Text]] = {}
+        for file in (path, *(f"{path}.d/{name}" for name in self._names(f"{path}.d") if _is_yaml(name))):
+            for key, value in self._yaml(file).items():
+                items = value if isinstance(value, list) else [value]
+                texts: list[Text] = [(item, file) for item in items if isinstance(item, str)]
+                name = key.removesuffix("+")
+                values[name] = values.get(name, []) + texts if key.endswith("+") else texts
+        return values
+
+    def _node_name(self, unit: Service | None, flags: dict[str, list[Text]]) -> str | None:
+        name = _last(flags, "node-name") or _environment(unit, "K3S_NODE_NAME")
+        if not name:
+            return None
+        name = name.strip().lower()
+        if _last(flags, "with-node-id") in (None, "false"):
+            return name
+        try:
+            identity = self._files.read(_NODE_ID).decode(errors="replace").strip()
+        except OSError as error:
+            self._problems.append(f"{why(error, _NODE_ID)}; the node's name is not known without it")
+            return None
+        return f"{name}-{identity}"
+
+    # --- the kubelet ---
+
+    def _kubelet(self, arguments: list[Text], data_dir: str) -> dict[str, dict[str, Text]]:
+        """Each map of ``_MAPS`` with the texts of its entries."""
+        maps: dict[str, dict[str, Text]] = {name: {} for name in _MAPS}
+        for file in self._drop_ins(f"{data_dir}/agent/etc/kubelet.conf.d"):
+            self._merge_config(maps, file)
+        flags: dict[str, dict[str, Text]] = {}
+        for argument, where in arguments:
+            name, _, value = argument.removeprefix("--").partition("=")
+            name = name.rstrip("+-")
+            if name in _MAPS:
+                entries = flags.setdefault(name, {})
+                entries.update(self._entries(name, value, where))
+        return {**maps, **flags}
+
+    def _entries(self, name: str, value: str, where: str) -> dict[str, Text]:
+        separator = "<" if name == "eviction-hard" else "="
+        found = {}
+        for part in filter(None, map(str.strip, value.split(","))):
+            key, is_there, amount = part.partition(separator)
+            if not is_there:
+                self._problems.append(f"{where}: {part!r} in {name} has no {separator!r}")
+                continue
+            found[key.strip()] = (amount.strip(), where)
+        return found
+
+    def _drop_ins(self, folder: str) -> Iterator[str]:
+        for name in self._names(folder):
+            if name.endswith(".conf"):
+                yield f"{folder}/{name}"
+            elif self._names(f"{folder}/{name}"):
+                yield from self._drop_ins(f"{folder}/{name}")
+
+    def _merge_config(self, maps: dict[str, dict[str, Text]], file: str) -> bool:
+        """Merges a KubeletConfiguration as a JSON merge patch (RFC 7386); tells whether it has any threshold."""
+        config = self._yaml(file)
+        for name, field in _MAPS.items():
+            value = config.get(field)
+            if isinstance(value, dict):
+                for key, amount in value.items():
+                    if _is_null(amount):
+                        maps[name].pop(key, None)
+                    elif isinstance(amount, str):
+                        maps[name][key] = (amount, file)
+            elif field in config and _is_null(value):
+                maps[name] = {}
+        return bool(config.get("evictionHard"))
+
+    def _plain(self, maps: dict[str, dict[str, Text]]) -> dict[str, dict[str, Text]]:
+        """A kubelet of its own, as kubeadm sets it up."""
+        if not self._there(_PLAIN_CONFIG):
+            return maps
+        if not self._merge_config(maps, f"/{_PLAIN_CONFIG}"):
+            maps["eviction-hard"] = {"memory.available": (_KUBELET_DEFAULT, "the kubelet's own default")}
+        return maps
+
+    def _amount(self, name: str, entries: dict[str, Text]) -> Text | None:
+        entry = entries.get(_MEMORY[name])
+        if entry is None:
+            return None
+        text, where = entry
+        try:
+            size = quantity.size(text, 0) if name == "eviction-hard" else quantity.parse(text)
+        except ValueError as error:
+            self._problems.append(f"{where}: {name}: {error}")
+            return None
+        if size < 0:
+            self._problems.append(f"{where}: {name}: {text!r} is negative")
+            return None
+        return entry
+
+    # --- files ---
+
+    def _yaml(self, path: str) -> dict[str, object]:
+        """The top-level mapping of a file, every scalar as its text; empty where there is none."""
+        try:
+            content = self._files.read(path)
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            self._problems.append(why(error, path))
+            return {}
+        try:
+            # BaseLoader: 0123 or 1e3 are what was written, and nothing is constructed.
+            document = yaml.load(content, Loader=yaml.BaseLoader)  # noqa: S506
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            self._problems.append(f"{path}: not YAML: {' '.join(str(error).split())}")
+            return {}
+        if document is None or document == "":
+            return {}
+        if not isinstance(document, dict):
+            self._problems.append(f"{path}: not a mapping of keys to values")
+            return {}
+        return {key: value for key, value in document.items() if isinstance(key, str)}
+
+    def _names(self, folder: str) -> tuple[str, ...]:
+        try:
+            return self._files.names(folder)
+        except OSError:
+            return ()
+
+    def _there(self, path: str) -> bool:
+        try:
+            return self._files.exists(path)
+        except OSError:
+            return False
+
+
+def _k3s_service(files: Files) -> Service | None:
+    """The K3s service of this node: of several the one that is enabled, else the first by the usual names."""
+    names = ["k3s.service", "k3s-agent.service"]
+    for folder in FOLDERS:
+        try:
+            names += [name for name in files.names(folder) if name.startswith("k3s") and name.endswith(".service")]
+        except OSError:
+            continue
+    found = {name: unit for name in names if (unit := service(files, name)) and any(_command_start(unit.words))}
+    enabled = (unit for name, unit in found.items() if _enabled(files, name))
+    return next(enabled, next(iter(found.values()), None))
+
+
+def _enabled(files: Files, name: str) -> bool:
+    try:
+        files.link(f"{FOLDERS[0]}/multi-user.target.wants/{name}")
+    except OSError:
+        return False
+    return True
+
+
+def _command_start(words: tuple[Text, ...]) -> tuple[Text, ...]:
+    """The words from K3s' sub-command on; () where the service does not run K3s itself."""
+    for index, (word, _) in enumerate(words):
+        if word.rsplit("/", 1)[-1] in ("k3s", "k3s-agent", "k3s-server"):
+            return words[index + 1 :] or words[index:]
+    return ()
+
+
+def _command_flags(words: tuple[Text, ...]) -> Iterator[tuple[str, Text]]:
+    """The flags of K3s' command line by their long names; a value may follow after ``=`` or as the next word."""
+    rest = iter(_command_start(words))
+    for word, where in rest:
+        if not word.startswith("-"):
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        name = _SHORT.get(name, name)
+        if equals or name == "with-node-id":
+            yield name, (value, where)
+        elif name in ("kubelet-arg", "data-dir", "config", "node-name"):
+            following = next(rest, None)
+            if following:
+                yield name, following
+
+
+def _last(flags: dict[str, list[Text]], name: str) -> str | None:
+    values = flags.get(name)
+    return values[-1][0] if values else None
+
+
+def _environment(unit: Service | None, name: str) -> str | None:
+    return unit.environment.get(name, (None, ""))[0] if unit else None
+
+
+def _is_yaml(name: str) -> bool:
+    return name.lower().endswith((".yaml", ".yml"))
+
+
+def _is_null(value: object) -> bool:
+    return value in ("", "null", "~", "Null", "NULL")

@@ -1,0 +1,235 @@
+"""NVML samples from a file: a board that was recorded, or one that a test drives.
+
+The format is one JSON object: ``library`` and ``init``, ``driver_version``,
+``cuda_version``, ``count``, and ``devices`` with ``handle``, ``name``, ``uuid``,
+``pci_bus_id``, ``minor``, ``cuda_capability``, ``memory``, ``memory_v2``, ``compute``,
+``graphics``, ``mps``, ``mig``, ``utilization``. A field that is missing stands for a
+function that the library does not have; ``{"code": N}`` for one that returned N.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from edgeagent.errors import ReadingError
+from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
+from edgeagent.host.nvml import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, NO_INSTANCE, NOT_FOUND
+
+_U32 = (1 << 32) - 1
+_U64 = (1 << 64) - 1
+_MOST_DEVICES = 1024
+
+
+class ReplaySource:
+    """Reads the file anew for every sample; no file stands for a machine without the library."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def sample(self) -> Nvml:
+        """The sample that the file holds by now.
+
+        Raises:
+            ReadingError: the file is not readable or malformed.
+        """
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return ABSENT
+        except OSError as error:
+            raise ReadingError(f"{self._path}: {error.strerror}") from error
+        return parse(content)
+
+    def close(self) -> None:
+        """Holds nothing open."""
+
+
+ABSENT = Nvml(library="absent", init=LIBRARY_NOT_FOUND)
+"""A machine without the NVML library."""
+
+
+def parse(content: bytes) -> Nvml:
+    """The sample in a JSON document.
+
+    Raises:
+        ReadingError: malformed; the text names the place.
+    """
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ReadingError(f"nvml.json: not JSON: {error}") from error
+    top = _Object(document, "")
+    library = top.members.get("library")
+    if library not in ("present", "absent"):
+        raise top.malformed("library", "neither present nor absent")
+    if library == "absent":
+        return ABSENT
+    init = top.number("init", _U32, default=0)
+    if init:
+        return Nvml(library="present", init=init)
+    devices = top.objects("devices")
+    count = _count(top, len(devices))
+    listed = [_device(device) for device in devices[: count or 0]]
+    unlisted = [NvmlDevice(handle=NOT_FOUND)] * ((count or 0) - len(listed))
+    return Nvml(
+        library="present",
+        driver_version=top.text("driver_version", {}),
+        cuda_version=top.integer("cuda_version", {}),
+        count=count,
+        devices=(*listed, *unlisted),
+    )
+
+
+class _Object:
+    """An object of the document, with its place in it for messages."""
+
+    def __init__(self, value: Any, place: str) -> None:
+        if not isinstance(value, dict):
+            raise ReadingError(f"nvml.json: {place or 'the document'} is not an object")
+        self.members: dict[str, Any] = value
+        self._place = place
+
+    def malformed(self, key: str, how: str) -> ReadingError:
+        return ReadingError(f"nvml.json: {self._at(key)} is {how}")
+
+    def number(self, key: str, most: int, *, default: int | None = None) -> int:
+        value = self.members.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+            raise self.malformed(key, f"not a whole number from 0 to {most}")
+        return value
+
+    def optional(self, key: str, most: int) -> int | None:
+        """A number for which null, or the highest one, says that there is none."""
+        value = None if self.members.get(key) is None else self.number(key, most)
+        return None if value == most else value
+
+    def object(self, key: str) -> _Object:
+        return _Object(self.members[key], self._at(key))
+
+    def objects(self, key: str) -> list[_Object]:
+        values = self.members.get(key, [])
+        if not isinstance(values, list):
+            raise self.malformed(key, "not a list")
+        return [_Object(value, f"{self._at(key)}[{index}]") for index, value in enumerate(values)]
+
+    def code(self) -> int:
+        return self.number("code", _U32, default=0)
+
+    def failed(self, key: str, errors: dict[str, int], name: str | None = None) -> bool:
+        """Whether the function of ``key`` is missing or failed; its code is then in ``errors``."""
+        code = FUNCTION_NOT_FOUND
+        if key in self.members:
+            value = self.members[key]
+            code = self.object(key).number("code", _U32, default=0) if isinstance(value, dict) else 0
+        if code:
+            errors[name or key] = code
+        return bool(code)
+
+    def text(self, key: str, errors: dict[str, int]) -> str | None:
+        """A text as C has it: up to a NUL, and any bytes, which JSON spells as the surrogates of PEP 383."""
+        if self.failed(key, errors):
+            return None
+        value = self.members[key]
+        if not isinstance(value, str):
+            raise self.malformed(key, "not a text")
+        try:
+            return value.partition("\0")[0].encode(errors="surrogateescape").decode(errors="replace")
+        except UnicodeEncodeError as error:
+            raise self.malformed(key, "not a text") from error
+
+    def integer(self, key: str, errors: dict[str, int]) -> int | None:
+        return None if self.failed(key, errors) else self.number(key, _U32)
+
+    def _at(self, key: str) -> str:
+        return f"{self._place}.{key}" if self._place else key
+
+
+def _count(top: _Object, listed: int) -> int | None:
+    if "count" not in top.members:
+        return listed
+    count = top.object("count")
+    return None if count.code() else count.number("value", _MOST_DEVICES)
+
+
+def _device(source: _Object) -> NvmlDevice:
+    handle = source.number("handle", _U32, default=0)
+    if handle:
+        return NvmlDevice(handle=handle)
+    errors: dict[str, int] = {}
+    mig = None if source.failed("mig", errors, "mig_mode") else source.object("mig")
+    mode = mig.number("mode", _U32) if mig else None
+    utilization = None if source.failed("utilization", errors, "utilization_gpu") else source.object("utilization")
+    return NvmlDevice(
+        handle=0,
+        name=source.text("name", errors),
+        uuid=source.text("uuid", errors),
+        pci_bus_id=source.text("pci_bus_id", errors),
+        minor=source.integer("minor", errors),
+        cuda_capability=_capability(source, errors),
+        memory=_memory(source, "memory", errors),
+        memory_v2=_memory(source, "memory_v2", errors),
+        compute=_processes(source, "compute", errors),
+        graphics=_processes(source, "graphics", errors),
+        mps=_processes(source, "mps", errors),
+        mig_mode=mode,
+        mig=tuple(map(_instance, mig.objects("instances"))) if mig and mode else (),
+        utilization_gpu=utilization.number("gpu", _U32) if utilization else None,
+        errors=errors,
+    )
+
+
+def _capability(source: _Object, errors: dict[str, int]) -> tuple[int, int] | None:
+    if source.failed("cuda_capability", errors):
+        return None
+    match source.members["cuda_capability"]:
+        case [int(major), int(minor)]:
+            return major, minor
+    raise source.malformed("cuda_capability", "not a pair of whole numbers")
+
+
+def _memory(source: _Object, key: str, errors: dict[str, int]) -> NvmlMemory | None:
+    if key not in source.members:
+        errors[key] = FUNCTION_NOT_FOUND
+        return None
+    memory = source.object(key)
+    code = memory.code()
+    if code:
+        return NvmlMemory(code=code)
+    return NvmlMemory(
+        code=0,
+        total=memory.number("total", _U64),
+        reserved=memory.number("reserved", _U64) if key == "memory_v2" else None,
+        used=memory.number("used", _U64),
+        free=memory.number("free", _U64),
+    )
+
+
+def _processes(source: _Object, key: str, errors: dict[str, int]) -> NvmlProcesses | None:
+    if key not in source.members:
+        errors[key] = FUNCTION_NOT_FOUND
+        return None
+    processes = source.object(key)
+    code = processes.code()
+    return NvmlProcesses(code, () if code else tuple(map(_process, processes.objects("processes"))))
+
+
+def _process(source: _Object) -> NvmlProcess:
+    return NvmlProcess(
+        source.number("pid", _U32),
+        source.optional("used", most=_U64),
+        source.optional("gi", most=NO_INSTANCE),
+        source.optional("ci", most=NO_INSTANCE),
+    )
+
+
+def _instance(source: _Object) -> MigInstance:
+    errors: dict[str, int] = {}
+    return MigInstance(
+        uuid=source.text("uuid", errors),
+        memory=_memory(source, "memory", errors),
+        memory_v2=_memory(source, "memory_v2", errors),
+        compute=_processes(source, "compute", errors),
+        graphics=_processes(source, "graphics", errors),
+    )

@@ -1,0 +1,122 @@
+"""What the files of a board say about its hardware. A text that does not decode loses nothing but its bad bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from edgeagent.facts import BoardFiles
+from edgeagent.host.files import Files
+
+_DEVICE_TREE = "proc/device-tree"
+_PCI = "sys/bus/pci/devices"
+_DEVFREQ = "sys/class/devfreq"
+_NUMA = "sys/devices/system/node"
+
+_GPU_NODES = frozenset({"gv11b", "gp10b", "ga10b", "gb10b", "gpu"})
+"""Device-tree names of Tegra GPUs. ``gpu`` is what other makers call theirs, too."""
+_THOR_GPU = "gpu-gpc-0"
+"""Thor's GPU is a PCI device and has no device-tree node; this is its entry's own name."""
+
+_NVIDIA = "0x10de"
+_DISPLAY = "0x03"
+# The first row names the maker's kernel module, for open modules the architecture, the version, the build.
+_DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
+_NODE_TOTAL = re.compile(rb"^Node \d+ MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
+
+
+def probe(files: Files, *, arch: str | None = None, page_size: int | None = None) -> BoardFiles:
+    """Reads what the board says.
+
+    ``arch`` and ``page_size`` belong to a recorded board; without them they are this machine's.
+    """
+    return BoardFiles(
+        arch=arch or os.uname().machine,
+        compatible=tuple(entry for entry in (_text(files, f"{_DEVICE_TREE}/compatible") or "").split("\0") if entry),
+        model=_line(files, f"{_DEVICE_TREE}/model"),
+        soc_family=_line(files, "sys/devices/soc0/family"),
+        l4t_release=_line(files, "etc/nv_tegra_release"),
+        devfreq=tuple(_devfreq(files)),
+        nvmap=_exists(files, "dev/nvmap") or _exists(files, "sys/kernel/debug/nvmap"),
+        pci_displays=sum(_display(files, f"{_PCI}/{name}") for name in _names(files, _PCI)),
+        proc_driver=_driver(files),
+        proc_gpus=len(_names(files, "proc/driver/nvidia/gpus")),
+        wsl="microsoft" in (_line(files, "proc/sys/kernel/osrelease") or "").lower() or _exists(files, "dev/dxg"),
+        cpuless_numa_bytes=_cpuless(files),
+        page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
+        machine_id=_line(files, "etc/machine-id") or _line(files, "var/lib/dbus/machine-id") or None,
+        boot_id=_line(files, "proc/sys/kernel/random/boot_id") or None,
+        product=_line(files, "sys/class/dmi/id/product_name"),
+    )
+
+
+def _devfreq(files: Files) -> Iterator[str]:
+    for entry in _names(files, _DEVFREQ):
+        if entry == _THOR_GPU:
+            yield entry
+            continue
+        node = f"{_DEVFREQ}/{entry}/device/of_node"
+        name = _line(files, f"{node}/name")
+        maker = _text(files, f"{node}/compatible")
+        if name in _GPU_NODES and (name != "gpu" or maker is None or "nvidia," in maker):
+            yield name
+
+
+def _display(files: Files, device: str) -> bool:
+    if _line(files, f"{device}/vendor") != _NVIDIA:
+        return False
+    return (_line(files, f"{device}/class") or "").startswith(_DISPLAY)
+
+
+def _driver(files: Files) -> str | None:
+    text = _text(files, "proc/driver/nvidia/version")
+    if text is None:
+        return None
+    match = _DRIVER.search(text)
+    return match[1] if match else ""
+
+
+def _cpuless(files: Files) -> int:
+    """Bytes of the NUMA nodes without a CPU; 0 where no node has one, which says nothing about any."""
+    cpuless, with_cpu = 0, False
+    for name in _names(files, _NUMA):
+        cpus = _line(files, f"{_NUMA}/{name}/cpulist")
+        if cpus:
+            with_cpu = True
+        elif cpus is not None:
+            match = _NODE_TOTAL.search(_bytes(files, f"{_NUMA}/{name}/meminfo") or b"")
+            cpuless += int(match[1]) * 1024 if match else 0
+    return cpuless if with_cpu else 0
+
+
+def _bytes(files: Files, path: str) -> bytes | None:
+    try:
+        return files.read(path)
+    except OSError:
+        return None
+
+
+def _text(files: Files, path: str) -> str | None:
+    content = _bytes(files, path)
+    return None if content is None else content.decode(errors="replace")
+
+
+def _line(files: Files, path: str) -> str | None:
+    """The first line or, in the device tree, the text before the closing NUL."""
+    text = _text(files, path)
+    return None if text is None else re.split(r"[\n\0]", text, maxsplit=1)[0].strip()
+
+
+def _names(files: Files, path: str) -> tuple[str, ...]:
+    try:
+        return files.names(path)
+    except OSError:
+        return ()
+
+
+def _exists(files: Files, path: str) -> bool:
+    try:
+        return files.exists(path)
+    except OSError:
+        return False

@@ -1,0 +1,97 @@
+"""The command line and the environment of a systemd service, from its unit files.
+
+What installers of Kubernetes distributions write is understood: ``ExecStart`` quoted and
+over several lines, drop-ins, ``Environment``, ``EnvironmentFile``. Variables and
+specifiers but %N are left as they stand. Syntax: systemd.syntax(7), systemd.service(5).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from edgeagent.host.files import Files
+
+FOLDERS = ("etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system")
+"""Where units lie; a file in an earlier folder hides those of its name in the later ones (systemd.unit(5))."""
+
+Text = tuple[str, str]
+"""A text and the file that it stands in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a service runs: its words, the program first, and its environment, each with its origin."""
+
+    words: tuple[Text, ...]
+    environment: dict[str, Text]
+
+
+def service(files: Files, name: str) -> Service | None:
+    """The service ``name`` (``k3s-agent.service``); None where no unit file is readable."""
+    unit = next((path for path in (f"{folder}/{name}" for folder in FOLDERS) if _read(files, path) is not None), None)
+    if unit is None:
+        return None
+    words: tuple[Text, ...] = ()
+    environment: dict[str, Text] = {}
+    from_files: dict[str, Text] = {}
+    for path in (unit, *_drop_ins(files, name)):
+        for key, value in _settings(files, path):
+            if key == "ExecStart":  # an empty one takes back those before it
+                words = tuple((word, f"/{path}") for word in _split(value))
+            elif key == "Environment":
+                environment.update(_assignments(_split(value), path))
+            elif key == "EnvironmentFile":
+                named = value.removeprefix("-").replace("%N", name.removesuffix(".service")).strip("/")
+                for row in (_read(files, named) or "").split("\n"):
+                    from_files.update(_assignments(_split(row) if not row.lstrip().startswith("#") else [], named))
+    return Service(words, {**environment, **from_files})
+
+
+def _drop_ins(files: Files, name: str) -> list[str]:
+    found: dict[str, str] = {}
+    for folder in FOLDERS:
+        try:
+            names = files.names(f"{folder}/{name}.d")
+        except OSError:
+            continue
+        for drop_in in names:
+            if drop_in.endswith(".conf"):
+                found.setdefault(drop_in, f"{folder}/{name}.d/{drop_in}")
+    return [found[drop_in] for drop_in in sorted(found)]
+
+
+def _settings(files: Files, path: str) -> Iterator[tuple[str, str]]:
+    """The settings of a unit file in their order, lines that end in a backslash joined with the next."""
+    begun = ""
+    for row in (_read(files, path) or "").split("\n"):
+        text = row.strip()
+        if text.startswith(("#", ";")):
+            continue
+        if text.endswith("\\"):
+            begun += text[:-1] + " "
+            continue
+        key, equals, value = (begun + text).partition("=")
+        begun = ""
+        if equals:
+            yield key.strip(), value.strip()
+
+
+def _assignments(words: list[str], path: str) -> dict[str, Text]:
+    pairs = (word.partition("=") for word in words)
+    return {name: (value, f"/{path}") for name, equals, value in pairs if equals}
+
+
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote that is never closed
+        return text.split()
+
+
+def _read(files: Files, path: str) -> str | None:
+    try:
+        return files.read(path).decode(errors="replace")
+    except OSError:
+        return None

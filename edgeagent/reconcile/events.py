@@ -1,0 +1,175 @@
+"""Records Kubernetes events: said once, counted when said again, and never more than the server can bear.
+
+The same words about the same object become a series of one event, written at the second
+time and then every six minutes at most. Nothing waits here and nothing is kept for later:
+an event that cannot be written now is counted and forgotten.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from edgeagent.cluster.client import Client
+from edgeagent.errors import AnswerError, ClusterError
+from edgeagent.facts import PREFIX
+from edgeagent.plan.types import MERGE_PATCH, Event
+from edgeagent.reconcile import stamps
+
+CONTROLLER = PREFIX + "edgeagent"
+BURST = 10.0
+"""Events about one object that may follow each other at once."""
+REFILL = 300.0
+"""Seconds after which one more event about the same object may be written."""
+HEARTBEAT = 360.0
+"""Seconds between two writes of a series that goes on."""
+REMEMBERED = 512
+"""Series and objects kept in mind; the least recent ones are forgotten first."""
+_NOTE_BYTES = 1024
+_INSTANCE_BYTES = 128
+_NAME_LENGTH = 253
+_NOT_FOUND = 404
+_TIMEOUT = 5.0
+
+_Key = tuple[str, str, str, str, str, str]
+
+
+@dataclass(slots=True)
+class _Series:
+    path: str
+    count: int
+    written_at: float
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at: float
+
+
+class EventRecorder:
+    """Writes events to events.k8s.io/v1.
+
+    Args:
+        client: an open client.
+        node: name of this node, told as the reporting instance.
+        clock: monotonic seconds.
+        wall: Unix time.
+        rng: source of event names.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        node: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.counts: Counter[str] = Counter()
+        """``written``, ``counted`` (into a series, not written), ``dropped`` by the limit, ``failed``."""
+        self.last_error = ""
+        self._client = client
+        self._node = node
+        self._clock = clock
+        self._wall = wall
+        self._rng = rng or random.Random()  # noqa: S311 (names, not secrets)
+        self._series: OrderedDict[_Key, _Series] = OrderedDict()
+        self._buckets: OrderedDict[_Key, _Bucket] = OrderedDict()
+
+    async def record(self, event: Event) -> None:
+        """Write ``event``, or count it into the series it belongs to; never raises for what the server says."""
+        try:
+            self.counts[await self._record(event)] += 1
+        except ClusterError as error:
+            self.counts["failed"] += 1
+            self.last_error = str(error)
+
+    async def _record(self, event: Event) -> str:
+        key = (event.kind, event.namespace, event.name, event.uid, event.reason, event.note)
+        series = _recent(self._series, key)
+        if series is None:
+            return await self._begin(key, event)
+        series.count += 1
+        if series.count > 2 and self._clock() - series.written_at < HEARTBEAT:  # noqa: PLR2004 (the second makes the series)
+            return "counted"
+        return await self._continue(key, event, series)
+
+    async def _begin(self, key: _Key, event: Event) -> str:
+        if not self._allowed((*key[:4], "", "")):
+            return "dropped"
+        namespace = event.namespace or "default"  # where events about nodes have to be
+        collection = f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"
+        body = self._body(event, namespace)
+        await self._client.request("POST", collection, body=body, timeout=_TIMEOUT)
+        _keep(self._series, key, _Series(f"{collection}/{body['metadata']['name']}", 1, self._clock()))
+        return "written"
+
+    async def _continue(self, key: _Key, event: Event, series: _Series) -> str:
+        last = {"count": series.count, "lastObservedTime": stamps.micros(self._wall())}
+        try:
+            await self._client.request(
+                "PATCH", series.path, body={"series": last}, content_type=MERGE_PATCH, timeout=_TIMEOUT
+            )
+        except AnswerError as error:
+            if error.code != _NOT_FOUND:
+                raise
+            # The server forgets events after an hour: say it anew.
+            del self._series[key]
+            return await self._begin(key, event)
+        series.written_at = self._clock()
+        return "written"
+
+    def _body(self, event: Event, namespace: str) -> dict[str, Any]:
+        suffix = f".{self._rng.getrandbits(64):016x}"
+        name = event.name[: _NAME_LENGTH - len(suffix)]
+        regarding = {"apiVersion": "v1", "kind": event.kind, "name": event.name, "uid": event.uid}
+        if event.namespace:
+            regarding["namespace"] = event.namespace
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": name.rstrip("-.") + suffix, "namespace": namespace},
+            "eventTime": stamps.micros(self._wall()),
+            "type": "Warning" if event.warning else "Normal",
+            "reason": event.reason,
+            "action": event.reason,
+            "note": _cut(event.note, _NOTE_BYTES),
+            "regarding": regarding,
+            "reportingController": CONTROLLER,
+            "reportingInstance": _cut(self._node, _INSTANCE_BYTES),
+        }
+
+    def _allowed(self, key: _Key) -> bool:
+        now = self._clock()
+        bucket = _recent(self._buckets, key) or _Bucket(BURST, now)
+        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.at) / REFILL)
+        bucket.at = now
+        _keep(self._buckets, key, bucket)
+        if bucket.tokens < 1:
+            return False
+        bucket.tokens -= 1
+        return True
+
+
+def _recent(kept: OrderedDict[_Key, Any], key: _Key) -> Any:
+    if key in kept:
+        kept.move_to_end(key)
+    return kept.get(key)
+
+
+def _keep(kept: OrderedDict[_Key, Any], key: _Key, value: Any) -> None:
+    kept[key] = value
+    if len(kept) > REMEMBERED:
+        kept.popitem(last=False)
+
+
+def _cut(text: str, most: int) -> str:
+    """``text`` of at most ``most`` bytes, which is how the server counts."""
+    return text.encode()[:most].decode(errors="ignore")

@@ -1,0 +1,90 @@
+"""Reads a snapshot, a directory or a ``.tar.gz`` of one, into memory. Nothing is ever unpacked to disk."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
+
+from edgeagent.errors import InputError
+
+Entry: TypeAlias = "bytes | str | None"
+"""A file's content, a link's text, or None for a directory."""
+
+LIMIT = 512 * 1024**2
+"""Bytes that all files of one snapshot may have together."""
+
+
+def load(path: Path) -> dict[str, Entry]:
+    """Every entry by its path relative to the snapshot.
+
+    Raises:
+        InputError: not there, not readable, no snapshot.
+    """
+    try:
+        entries = _directory(path) if path.is_dir() else _archive(path)
+    except (OSError, tarfile.TarError, EOFError) as error:
+        message = f"{path}: cannot be read as a snapshot: {error}"
+        raise InputError(message) from error
+    if "snapshot.yaml" not in entries:
+        message = f"{path}: is no snapshot: it has no snapshot.yaml"
+        raise InputError(message)
+    return entries
+
+
+def _directory(top: Path) -> dict[str, Entry]:
+    entries: dict[str, Entry] = {}
+    size = 0
+    folders = [top]
+    while folders:
+        for item in sorted(folders.pop().iterdir()):
+            name = item.relative_to(top).as_posix()
+            if item.is_symlink():
+                entries[name] = str(item.readlink())
+            elif item.is_dir():
+                entries[name] = None
+                folders.append(item)
+            elif item.is_file():
+                size = _checked(size + item.stat().st_size)
+                entries[name] = item.read_bytes()
+    return entries
+
+
+def _archive(path: Path) -> dict[str, Entry]:
+    entries: dict[str, Entry] = {}
+    size = 0
+    with tarfile.open(path, "r:*") as archive:
+        for member in archive:
+            name = _name(member.name)
+            if not name:
+                continue
+            if member.issym():
+                entries[name] = member.linkname
+            elif member.isdir():
+                entries[name] = None
+            elif member.isfile() and (file := archive.extractfile(member)):
+                size = _checked(size + member.size)
+                entries[name] = file.read()
+    return _without_top(entries)
+
+
+def _checked(size: int) -> int:
+    if size > LIMIT:
+        message = f"larger than {LIMIT} bytes"
+        raise OSError(message)
+    return size
+
+
+def _name(name: str) -> str:
+    parts = [part for part in PurePosixPath(name).parts if part not in ("/", ".")]
+    return "" if ".." in parts else "/".join(parts)
+
+
+def _without_top(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Archives of a directory carry its name in front of every path."""
+    if "snapshot.yaml" in entries:
+        return entries
+    tops = {name.partition("/")[0] for name in entries}
+    if len(tops) != 1:
+        return entries
+    return {name.partition("/")[2]: entry for name, entry in entries.items() if "/" in name}

@@ -1,0 +1,77 @@
+"""One look at the real board, and at its cluster only where credentials were given."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+from edgeagent.errors import InputError
+from edgeagent.facts import ClusterFacts, Facts
+from edgeagent.host.files import RootFiles
+from edgeagent.host.nvml import PynvmlSource
+from edgeagent.host.nvml_replay import ReplaySource
+from edgeagent.host.reader import BoardReader
+from edgeagent.plan.decide import decide
+from edgeagent.plan.state import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgeagent.config import Config
+    from edgeagent.facts import HostFacts
+    from edgeagent.plan.types import Plan
+
+
+def look(config: Config, *, host_root: Path, nvml_replay: Path | None, kubeconfig: Path | None) -> tuple[Plan, float]:
+    """(plan, 0.0): what a single sample of this board says; a single sample never evicts.
+
+    Raises:
+        InputError: ``host_root`` is no directory, or this node's name is not certain.
+        ClusterError: the API server could not be asked.
+    """
+    if not host_root.is_dir():
+        message = f"{host_root}: is no directory"
+        raise InputError(message)
+    return asyncio.run(_look(config, host_root, nvml_replay, kubeconfig)), 0.0
+
+
+async def _look(config: Config, host_root: Path, nvml_replay: Path | None, kubeconfig: Path | None) -> Plan:
+    source = ReplaySource(nvml_replay) if nvml_replay else PynvmlSource(time.monotonic)
+    reader = BoardReader(RootFiles(host_root), source, data_dir=config.k3s.data_dir, clock=time.monotonic)
+    try:
+        host = await reader.sample(())
+        cluster = await _cluster(config, host, kubeconfig) if kubeconfig else None
+        if cluster is not None:
+            host = await reader.sample([pod.cgroup_uid or pod.uid for pod in cluster.pods or ()])
+    finally:
+        reader.close()
+    facts = Facts(wall=time.time(), config=config, host=host, cluster=cluster)
+    return decide(State(), facts, time.monotonic())[1]
+
+
+async def _cluster(config: Config, host: HostFacts, kubeconfig: Path) -> ClusterFacts:
+    """This node and its pods, read once. The HTTP library is loaded only here."""
+    from edgeagent.cluster import naming, node, pods  # noqa: PLC0415
+    from edgeagent.cluster.client import Client  # noqa: PLC0415
+    from edgeagent.cluster.credentials import Credentials  # noqa: PLC0415
+
+    async with Client(Credentials(kubeconfig)) as client:
+        name = await naming.node_name(
+            client,
+            given=config.node.name,
+            environ=os.environ,
+            k3s=host.kubelet.node_name,
+            host_name=socket.gethostname(),
+            machine_id=host.files.machine_id,
+        )
+        if name is None:
+            message = "which node this is is not certain; give --node"
+            raise InputError(message)
+        listed: dict[str, Any] = await client.request("GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={name}"})
+        found = await client.request("GET", f"/api/v1/nodes/{name}")
+    return ClusterFacts(
+        node=node.parse(found), pods=tuple(pods.parse(item) for item in listed["items"]), fresh_at=time.monotonic()
+    )

@@ -1,0 +1,103 @@
+"""Runs decisions over a recording, as the agent would have made them on that board."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from edgeagent.cluster import node as nodes
+from edgeagent.cluster import pods
+from edgeagent.cluster.objects import ObjectError
+from edgeagent.errors import InputError, ReadingError
+from edgeagent.facts import ClusterFacts, Facts, Nvml, PodFacts, Reading
+from edgeagent.host import nvml_replay
+from edgeagent.host.files import TreeFiles
+from edgeagent.host.sampler import HostSampler
+from edgeagent.plan import outcomes
+from edgeagent.plan.decide import decide
+from edgeagent.plan.state import State
+from edgeagent.plan.types import EvictionResult, Plan
+
+if TYPE_CHECKING:
+    from edgeagent.snapshot.recording import Recording, Sample
+
+log = logging.getLogger(__name__)
+
+
+def plans(recording: Recording) -> Iterator[tuple[float, Plan]]:
+    """(time, plan) of every sample. An eviction is taken as accepted; the pod is gone when a later sample says so.
+
+    Raises:
+        InputError: a source of the recording is malformed.
+    """
+    state = State()
+    for sample in recording.samples:
+        facts = facts_of(recording, sample)
+        state, plan = decide(state, facts, sample.at)
+        told = plan.events
+        for eviction in plan.evictions:
+            state, events = outcomes.learn(state, plan, EvictionResult(uid=eviction.uid, outcome="accepted"), sample.at)
+            told += events
+        yield sample.at, replace(plan, events=told)
+
+
+def facts_of(recording: Recording, sample: Sample) -> Facts:
+    """Everything that one sample says, read by the readers that read a live board."""
+    cluster = _cluster(recording, sample)
+    sampler = HostSampler(
+        TreeFiles(sample.host),
+        arch=recording.arch,
+        page_size=recording.page_size,
+        clock=lambda: sample.at,
+        data_dir=recording.config.k3s.data_dir,
+    )
+    wanted = [pod.cgroup_uid or pod.uid for pod in (cluster.pods or ())] if cluster else []
+    host = sampler.sample(Reading(sample.at, _nvml(recording, sample)), wanted)
+    return Facts(wall=recording.wall(sample.at), config=recording.config, host=host, cluster=cluster)
+
+
+def _nvml(recording: Recording, sample: Sample) -> Nvml:
+    if sample.nvml is None:
+        return nvml_replay.ABSENT
+    try:
+        return nvml_replay.parse(sample.nvml)
+    except ReadingError as error:
+        raise InputError(f"{recording.name}/nvml.json: {error}") from error
+
+
+def _cluster(recording: Recording, sample: Sample) -> ClusterFacts | None:
+    """The recorded view; None, standalone, without a pod list."""
+    if "pods" not in sample.lists:
+        return None
+    try:
+        found = nodes.parse(sample.lists["node"]) if "node" in sample.lists else None
+        name = found.name if found else recording.node
+    except ObjectError as error:
+        raise InputError(f"{recording.name}/cluster/node.json: {error}") from error
+    own = [item for item in _items(recording, sample.lists["pods"]) if _bound(item, name)]
+    return ClusterFacts(node=found, pods=tuple(_understood(own)), fresh_at=sample.at)
+
+
+def _understood(items: Iterable[Any]) -> Iterator[PodFacts]:
+    """As in a live list, one object that is not understood does not hide the others."""
+    for item in items:
+        try:
+            yield pods.parse(item)
+        except ObjectError as error:
+            log.warning("a pod is left out: %s", error)
+
+
+def _items(recording: Recording, document: Any) -> list[Any]:
+    items = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        raise InputError(f"{recording.name}/cluster/pods.json: expected a PodList")
+    return items
+
+
+def _bound(item: Any, name: str | None) -> bool:
+    """The pod is bound to this node; pods that wait for a node are in a list for diagnosis only."""
+    spec = item.get("spec") if isinstance(item, Mapping) else None
+    bound = spec.get("nodeName") if isinstance(spec, Mapping) else None
+    return bool(bound) and (name is None or bound == name)

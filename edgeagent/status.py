@@ -1,0 +1,139 @@
+"""Puts what the agent knows into the words of its endpoint, once per cycle."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import psutil
+
+from edgeagent.facts import HostFacts, Reading
+from edgeagent.serve.cost import measure
+from edgeagent.serve.shown import (
+    ClusterHealth,
+    ConfigHealth,
+    Cost,
+    Counters,
+    Feed,
+    LoopHealth,
+    ReadingHealth,
+    Refused,
+    Shown,
+)
+
+if TYPE_CHECKING:
+    from edgeagent.agent import Agent
+    from edgeagent.plan.types import Plan
+
+SLOWEST_CYCLE = 30.0
+"""Seconds without a completed cycle after which only a restart helps; at least ten intervals."""
+COST_SECONDS = 10.0
+"""How often the agent looks at its own cost."""
+
+
+class Status:
+    """Remembers the last success of every reading across cycles.
+
+    Attributes:
+        reload_ok: whether the configuration files, as they are, could be used.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.reload_ok = True
+        self._agent = agent
+        self._process = psutil.Process()
+        self._cost_at = float("-inf")
+        self._last_cost: Cost | None = None
+        self._succeeded: dict[str, float] = {}
+        self._waiting: dict[str, float] = {}
+        self._published = False
+        self._unknown_pods = 0
+
+    def shown(self) -> Shown:
+        """The state after the cycle that has just ended."""
+        agent, plan = self._agent, self._agent.plan
+        if plan is not None:
+            self._unknown_pods += sum(view.state == "unknown" for view in plan.pods)
+        return Shown(
+            plan=plan,
+            at=agent.host.attributed_at if agent.host else 0.0,
+            max_age=agent.config.sampling.max_age,
+            settings=agent.config.reserves,
+            config=ConfigHealth(digest=hashlib.sha256(repr(agent.config).encode()).hexdigest(), last_reload_ok=self.reload_ok),
+            loops=dict(self._loops()),
+            readings=dict(self._readings(agent.host, plan)) if agent.host and plan else {},
+            cluster=self._cluster(plan),
+            counters=self._counters(),
+            cost=self._cost(),
+        )
+
+    def _loops(self) -> Iterator[tuple[str, LoopHealth]]:
+        allowed = max(SLOWEST_CYCLE, 10 * self._agent.config.sampling.interval)
+        yield "cycle", LoopHealth(beat_at=self._agent.cycled_at, allowed=allowed)
+        reconciler = self._agent.link.reconciler
+        if reconciler is not None:
+            # A crashed writer does not come back by itself.
+            yield "reconcile", LoopHealth(beat_at=float("-inf") if reconciler.failed else self._agent.cycled_at, allowed=allowed)
+
+    def _readings(self, host: HostFacts, plan: Plan) -> Iterator[tuple[str, ReadingHealth]]:
+        yield "meminfo", self._reading("meminfo", host.meminfo, frozenset({"memory"}))
+        if host.nvml.value is None or host.nvml.value.devices or not plan.board.readable:
+            yield "nvml", self._reading("nvml", host.nvml, frozenset({"devices"}))
+        if plan.pools:
+            known = plan.usage.system_gpu
+            why = "; ".join(plan.usage.problems)
+            yield "attribution", self._reading("attribution", Reading(host.attributed_at, known, why), frozenset({"gpu"}))
+
+    def _reading(self, name: str, reading: Reading[object], feeds: frozenset[Feed]) -> ReadingHealth:
+        if reading.value is not None:
+            self._succeeded[name] = reading.at
+        stalled = "stalled" in reading.why
+        self._waiting = {**self._waiting, name: self._waiting.get(name, reading.at)} if stalled else {
+            other: at for other, at in self._waiting.items() if other != name
+        }
+        return ReadingHealth(
+            succeeded_at=self._succeeded.get(name),
+            max_age=self._agent.config.sampling.max_age,
+            why=reading.why,
+            waiting_since=self._waiting.get(name),
+            feeds=feeds,
+        )
+
+    def _cluster(self, plan: Plan | None) -> ClusterHealth | None:
+        link = self._agent.link
+        facts = link.facts(self._agent.now())
+        if facts is None:
+            return None
+        self._published = self._published or (facts.node is not None and plan is not None and self._carries(plan))
+        outcome = link.reconciler.node_outcome if link.reconciler else None
+        views = link.view.health().values() if link.view else ()
+        troubles = [health.last_error for health in views if health.failures and health.last_error]
+        return ClusterHealth(
+            node=link.node,
+            complete=facts.node is not None and facts.pods is not None,
+            fresh_at=facts.fresh_at,
+            succeeded_at=link.client.last_success if link.client else None,
+            error=next(iter(troubles), link.problem),
+            refused=tuple(Refused(part=one.part, code=one.code, message=one.message) for one in outcome.refused) if outcome else (),
+            published=self._published,
+        )
+
+    @staticmethod
+    def _carries(plan: Plan) -> bool:
+        return bool(plan.node.capacity) and not plan.node.requests
+
+    def _cost(self) -> Cost | None:
+        if self._agent.now() - self._cost_at >= COST_SECONDS:
+            self._cost_at, self._last_cost = self._agent.now(), measure(self._process)
+        return self._last_cost
+
+    def _counters(self) -> Counters:
+        agent, client, reconciler = self._agent, self._agent.link.client, self._agent.link.reconciler
+        return Counters(
+            cycles=agent.cycles,
+            evictions=dict(agent.evictions),
+            api_calls=dict(client.calls) if client else {},
+            repatches=reconciler.rewrites if reconciler else 0,
+            unknown_pods=self._unknown_pods,
+        )

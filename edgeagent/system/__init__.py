@@ -1,0 +1,1 @@
+"""The agent as a process of its host: systemd, the lock of the one instance, memory that stays, logs, directories."""

@@ -1,0 +1,334 @@
+/* An NVML library (libnvidia-ml.so.1) whose answers come from a text file.
+ *
+ * The file is named by FAKE_NVML and read anew at every call. A line is a key and, after
+ * blanks, the return code and the values of a function; texts are in hexadecimal. A key that
+ * is not there is a function that the library does not have. Devices are "0.", "1." ..., the
+ * second MIG instance of the first is "0.mig1.". Switches:
+ *
+ *   hang KEY SECONDS   the function sleeps first
+ *   grow N             a process list has become longer between its two calls, N times
+ *   stride 32          process lists of version 3 have 8 bytes more per record than declared
+ *   missing _v3        there are no process lists of version 3
+ *   starts             the CUDA version is the number of initialisations so far
+ *
+ * Signatures and structures: nvml.h of the NVIDIA GPU driver, as the public header has them.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SUCCESS = 0, UNINITIALIZED = 1, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, FUNCTION_NOT_FOUND = 13 };
+enum { LINE = 65536, KEY = 128 };
+
+typedef unsigned long long u64;
+typedef void *device_t;
+
+static int initialised;
+static unsigned starts;
+static int grown;
+
+/* The rest of the line that begins with key, in out; whether there is one. */
+static int look_up(const char *key, char *out)
+{
+    static char line[LINE], first[KEY], second[KEY];
+    const char *path = getenv("FAKE_NVML");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    int found = 0, seconds, length;
+
+    while (file && fgets(line, LINE, file)) {
+        if (sscanf(line, "hang %127s %d", second, &seconds) == 2 && !strcmp(second, key))
+            sleep((unsigned)seconds);
+        if (sscanf(line, "%127s %n", first, &length) == 1 && !strcmp(first, key)) {
+            strcpy(out, line + length);
+            found = 1;
+        }
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+/* The return code of key; the values after it in rest. */
+static int answer(const char *key, char *rest)
+{
+    static char line[LINE];
+    char *end;
+    int code;
+
+    if (!look_up(key, line))
+        return FUNCTION_NOT_FOUND;
+    code = (int)strtol(line, &end, 10);
+    strcpy(rest, end);
+    return initialised ? code : UNINITIALIZED;
+}
+
+
+static int device_answer(device_t device, const char *field, char *rest)
+{
+    char key[KEY];
+    size_t number = (size_t)device;
+    int index = (int)(number & 0xffff) - 1, instance = (int)(number >> 16) - 1;
+
+    if (instance < 0)
+        snprintf(key, KEY, "%d.%s", index, field);
+    else
+        snprintf(key, KEY, "%d.mig%d.%s", index, instance, field);
+    return answer(key, rest);
+}
+
+static void from_hex(const char *hex, char *text, unsigned size)
+{
+    unsigned at = 0, byte;
+
+    while (*hex == ' ')
+        hex++;
+    for (; at + 1 < size && sscanf(hex, "%2x", &byte) == 1; hex += 2)
+        text[at++] = (char)byte;
+    text[at] = 0;
+}
+
+static int text_of(int code, const char *rest, char *text, unsigned size)
+{
+    if (code == SUCCESS)
+        from_hex(rest, text, size);
+    return code;
+}
+
+static int number_of(int code, const char *rest, unsigned *number)
+{
+    if (code == SUCCESS)
+        *number = (unsigned)strtoul(rest, NULL, 10);
+    return code;
+}
+
+/* --- the system --- */
+
+int nvmlInitWithFlags(unsigned flags)
+{
+    static char line[LINE];
+    int code = look_up("init", line) ? atoi(line) : SUCCESS;
+
+    (void)flags;
+    initialised = code == SUCCESS;
+    starts++;
+    return code;
+}
+
+int nvmlShutdown(void)
+{
+    initialised = 0;
+    return SUCCESS;
+}
+
+int nvmlSystemGetDriverVersion(char *text, unsigned size)
+{
+    static char rest[LINE];
+    return text_of(answer("driver_version", rest), rest, text, size);
+}
+
+int nvmlSystemGetCudaDriverVersion(int *number)
+{
+    static char rest[LINE];
+
+    if (look_up("starts", rest)) {
+        *number = (int)starts;
+        return SUCCESS;
+    }
+    return number_of(answer("cuda_version", rest), rest, (unsigned *)number);
+}
+
+int nvmlDeviceGetCount_v2(unsigned *number)
+{
+    static char rest[LINE];
+    return number_of(answer("count", rest), rest, number);
+}
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, device_t *device)
+{
+    static char rest[LINE];
+    int code;
+
+    *device = (device_t)(size_t)(index + 1);
+    code = device_answer(*device, "handle", rest);
+    return code == FUNCTION_NOT_FOUND ? NOT_FOUND : code;
+}
+
+/* --- a device --- */
+
+int nvmlDeviceGetName(device_t device, char *text, unsigned size)
+{
+    static char rest[LINE];
+    return text_of(device_answer(device, "name", rest), rest, text, size);
+}
+
+int nvmlDeviceGetUUID(device_t device, char *text, unsigned size)
+{
+    static char rest[LINE];
+    return text_of(device_answer(device, "uuid", rest), rest, text, size);
+}
+
+int nvmlDeviceGetMinorNumber(device_t device, unsigned *number)
+{
+    static char rest[LINE];
+    return number_of(device_answer(device, "minor", rest), rest, number);
+}
+
+struct pci_info {
+    char legacy[16];
+    unsigned domain, bus, device, id, subsystem;
+    char bus_id[32];
+};
+
+int nvmlDeviceGetPciInfo_v3(device_t device, struct pci_info *pci)
+{
+    static char rest[LINE];
+    return text_of(device_answer(device, "pci_bus_id", rest), rest, pci->bus_id, sizeof pci->bus_id);
+}
+
+int nvmlDeviceGetCudaComputeCapability(device_t device, int *major, int *minor)
+{
+    static char rest[LINE];
+    int code = device_answer(device, "cuda_capability", rest);
+
+    if (code == SUCCESS)
+        sscanf(rest, "%d %d", major, minor);
+    return code;
+}
+
+struct utilization {
+    unsigned gpu, memory;
+};
+
+int nvmlDeviceGetUtilizationRates(device_t device, struct utilization *rates)
+{
+    static char rest[LINE];
+    int code = device_answer(device, "utilization", rest);
+
+    if (code == SUCCESS)
+        sscanf(rest, "%u %u", &rates->gpu, &rates->memory);
+    return code;
+}
+
+struct memory {
+    u64 total, free, used;
+};
+
+struct memory_v2 {
+    unsigned version;
+    u64 total, reserved, free, used;
+};
+
+int nvmlDeviceGetMemoryInfo(device_t device, struct memory *memory)
+{
+    static char rest[LINE];
+    int code = device_answer(device, "memory", rest);
+
+    if (code == SUCCESS)
+        sscanf(rest, "%llu %llu %llu", &memory->total, &memory->used, &memory->free);
+    return code;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(device_t device, struct memory_v2 *memory)
+{
+    static char rest[LINE];
+    int code = device_answer(device, "memory_v2", rest);
+
+    if (code == SUCCESS)
+        sscanf(rest, "%llu %llu %llu %llu", &memory->total, &memory->reserved, &memory->used, &memory->free);
+    return code;
+}
+
+/* --- processes --- */
+
+struct process {
+    unsigned pid;
+    u64 used;
+    unsigned gi, ci;
+};
+
+/* Values: the number of processes, then pid:used:gi:ci of each. */
+static int processes(device_t device, const char *field, unsigned *count, void *out, size_t stride)
+{
+    static char rest[LINE], line[LINE];
+    char *at;
+    unsigned number, wanted = *count;
+    int code = device_answer(device, field, rest);
+
+    if (code != SUCCESS)
+        return code;
+    number = (unsigned)strtoul(rest, &at, 10);
+    *count = number;
+    if (number == 0)
+        return SUCCESS;
+    if (!out || wanted < number)
+        return INSUFFICIENT_SIZE;
+    if (look_up("grow", line) && grown < atoi(line)) {
+        grown++;
+        return INSUFFICIENT_SIZE;
+    }
+    for (unsigned i = 0; i < number; i++) {
+        struct process process = {0};
+        char *record = (char *)out + i * stride;
+
+        process.pid = (unsigned)strtoul(at, &at, 10);
+        process.used = strtoull(at + 1, &at, 10);
+        process.gi = (unsigned)strtoul(at + 1, &at, 10);
+        process.ci = (unsigned)strtoul(at + 1, &at, 10);
+        memset(record, 0xff, stride);
+        memcpy(record, &process, sizeof process);
+    }
+    return SUCCESS;
+}
+
+static int processes_v3(device_t device, const char *field, unsigned *count, void *out)
+{
+    static char line[LINE];
+
+    if (look_up("missing", line))
+        return FUNCTION_NOT_FOUND;
+    return processes(device, field, count, out, look_up("stride", line) ? (size_t)atoi(line) : sizeof(struct process));
+}
+
+#define LISTS(kind, field)                                                                   \
+    int nvmlDeviceGet##kind##RunningProcesses_v2(device_t device, unsigned *count, void *out) \
+    {                                                                                        \
+        return processes(device, field, count, out, sizeof(struct process));                  \
+    }                                                                                        \
+    int nvmlDeviceGet##kind##RunningProcesses_v3(device_t device, unsigned *count, void *out) \
+    {                                                                                        \
+        return processes_v3(device, field, count, out);                                       \
+    }
+
+LISTS(Compute, "compute")
+LISTS(Graphics, "graphics")
+LISTS(MPSCompute, "mps")
+
+/* --- MIG --- */
+
+int nvmlDeviceGetMigMode(device_t device, unsigned *current, unsigned *pending)
+{
+    static char rest[LINE];
+    int code = number_of(device_answer(device, "mig", rest), rest, current);
+
+    if (code == SUCCESS)
+        *pending = *current;
+    return code;
+}
+
+int nvmlDeviceGetMaxMigDeviceCount(device_t device, unsigned *count)
+{
+    (void)device;
+    *count = 7;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMigDeviceHandleByIndex(device_t device, unsigned index, device_t *instance)
+{
+    static char rest[LINE];
+    int code;
+
+    *instance = (device_t)((size_t)device | ((size_t)(index + 1) << 16));
+    code = device_answer(*instance, "handle", rest);
+    return code == FUNCTION_NOT_FOUND ? NOT_FOUND : code;
+}

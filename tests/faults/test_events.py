@@ -1,0 +1,185 @@
+"""Events: in the form the API takes, counted when repeated, limited, and never worth an exception."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+
+from edgeagent.cluster.client import Client
+from edgeagent.plan.types import Event
+from edgeagent.reconcile.events import EventRecorder
+from tests.faults.conftest import Connect
+from tests.faults.server import Exchange, Step, answers, refuses, resets, script, serving
+
+WALL = 1795996800.25  # 2026-11-30T00:00:00.25Z
+
+
+class Recording:
+    """A recorder on clocks that pass when told."""
+
+    def __init__(self, client: Client, node: str = "edge-07") -> None:
+        self.now = 0.0
+        self.recorder = EventRecorder(
+            client, node, clock=lambda: self.now, wall=lambda: WALL + self.now, rng=random.Random(1)
+        )
+
+    async def at(self, now: float, event: Event) -> None:
+        self.now = now
+        await self.recorder.record(event)
+
+
+def about_pod(note: str = "over its budget", **more: Any) -> Event:
+    given: dict[str, Any] = {
+        "reason": "MemoryBudgetExceeded",
+        "kind": "Pod",
+        "namespace": "shop",
+        "name": "infer-0",
+        "uid": "0000-1",
+        "note": note,
+    }
+    return Event(**{**given, **more})
+
+
+async def stored(exchange: Exchange) -> None:
+    await exchange.answer(201 if exchange.request.method == "POST" else 200)
+
+
+async def test_event_about_a_pod(connect: Connect) -> None:
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        await recording.at(0, about_pod())
+    (request,) = server.requests
+    assert (request.method, request.path) == ("POST", "/apis/events.k8s.io/v1/namespaces/shop/events")
+    body = request.json
+    name = body["metadata"].pop("name")
+    assert re.fullmatch(r"infer-0\.[0-9a-f]{16}", name)
+    assert body == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "shop"},
+        "eventTime": "2026-11-30T00:00:00.250000Z",
+        "type": "Warning",
+        "reason": "MemoryBudgetExceeded",
+        "action": "MemoryBudgetExceeded",
+        "note": "over its budget",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "infer-0", "uid": "0000-1"},
+        "reportingController": "edgeagent.dev/edgeagent",
+        "reportingInstance": "edge-07",
+    }
+    assert recording.recorder.counts == {"written": 1}
+
+
+async def test_event_about_a_node_lives_in_default(connect: Connect) -> None:
+    event = about_pod(kind="Node", namespace="", name="edge-07", reason="CapacityPublished", warning=False)
+    async with serving(stored) as server, connect(server.url) as client:
+        await Recording(client).at(0, event)
+    (request,) = server.requests
+    assert request.path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert request.json["metadata"]["namespace"] == "default"
+    assert request.json["type"] == "Normal"
+    assert request.json["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "edge-07", "uid": "0000-1"}
+
+
+async def test_lengths_that_the_server_refuses_are_cut(connect: Connect) -> None:
+    # 253 characters of name and 1024 bytes of note are the server's limits; "é" is two bytes.
+    long = about_pod("x" + "é" * 600, name="n" * 235 + ".-" + "n" * 16)
+    async with serving(stored) as server, connect(server.url) as client:
+        await Recording(client, node="n" * 200).at(0, long)
+    body = server.requests[0].json
+    assert body["note"] == "x" + "é" * 511
+    assert len(body["metadata"]["name"]) <= 253
+    assert re.fullmatch(r"n{235}\.[0-9a-f]{16}", body["metadata"]["name"])
+    assert body["reportingInstance"] == "n" * 128
+
+
+async def test_repeated_words_become_a_series(connect: Connect) -> None:
+    """Written at the second time, then when six minutes have passed since the last write."""
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for now in (0, 10, 20, 369, 371, 380):
+            await recording.at(now, about_pod())
+        counts = recording.recorder.counts
+    assert [request.method for request in server.requests] == ["POST", "PATCH", "PATCH"]
+    name = server.requests[0].json["metadata"]["name"]
+    for request in server.requests[1:]:
+        assert request.path == f"/apis/events.k8s.io/v1/namespaces/shop/events/{name}"
+        assert request.headers["content-type"] == "application/merge-patch+json"
+    assert [request.json for request in server.requests[1:]] == [
+        {"series": {"count": 2, "lastObservedTime": "2026-11-30T00:00:10.250000Z"}},
+        {"series": {"count": 5, "lastObservedTime": "2026-11-30T00:06:11.250000Z"}},
+    ]
+    assert counts == {"written": 3, "counted": 3}
+
+
+async def test_other_words_objects_and_reasons_are_other_events(connect: Connect) -> None:
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for event in (about_pod(), about_pod("other"), about_pod(uid="0000-2"), about_pod(reason="BudgetInvalid")):
+            await recording.at(0, event)
+    assert [request.method for request in server.requests] == ["POST"] * 4
+
+
+async def test_event_that_the_server_has_forgotten_is_said_anew(connect: Connect) -> None:
+    async with serving(script(stored, refuses(404), stored, stored)) as server, connect(server.url) as client:
+        recording = Recording(client)
+        await recording.at(0, about_pod())
+        await recording.at(4000, about_pod())
+        await recording.at(4001, about_pod())
+    assert [request.method for request in server.requests] == ["POST", "PATCH", "POST", "PATCH"]
+    assert server.requests[3].path.endswith(server.requests[2].json["metadata"]["name"])
+    assert server.requests[3].json["series"]["count"] == 2
+
+
+async def test_one_object_is_not_talked_about_without_end(connect: Connect) -> None:
+    """Ten at once, then one each five minutes; other objects are not held back."""
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for number in range(12):
+            await recording.at(0, about_pod(str(number)))
+        assert len(server.requests) == 10
+        assert recording.recorder.counts == {"written": 10, "dropped": 2}
+        await recording.at(0, about_pod(uid="0000-2"))
+        assert len(server.requests) == 11
+        await recording.at(299, about_pod("at 299 s"))
+        assert len(server.requests) == 11
+        await recording.at(300, about_pod("at 300 s"))
+        assert len(server.requests) == 12
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [refuses(403, "no"), answers(500, b"no"), answers(429, b"no"), resets()],
+    ids=["403", "500", "429", "reset"],
+)
+async def test_failure_is_counted_and_forgotten(connect: Connect, trouble: Step) -> None:
+    async with serving(script(trouble, stored)) as server, connect(server.url) as client:
+        recording = Recording(client)
+        await recording.at(0, about_pod())
+        assert recording.recorder.counts == {"failed": 1}
+        assert recording.recorder.last_error
+        client.paused_until = 0.0
+        await recording.at(1, about_pod())
+    assert [request.method for request in server.requests] == ["POST", "POST"]
+    assert recording.recorder.counts == {"failed": 1, "written": 1}
+
+
+async def test_failed_count_goes_with_the_next_one(connect: Connect) -> None:
+    async with serving(script(stored, refuses(500), stored)) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for now in (0, 1, 400):
+            await recording.at(now, about_pod())
+    assert server.requests[-1].json["series"]["count"] == 3
+
+
+async def test_memory_has_a_bound(connect: Connect) -> None:
+    """Pods come and go for years: what is known of the least recent ones is dropped."""
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for number in range(600):
+            await recording.at(0, about_pod(uid=str(number)))
+        await recording.at(1, about_pod(uid="599"))
+        await recording.at(1, about_pod(uid="0"))
+    assert [request.method for request in server.requests[-2:]] == ["PATCH", "POST"]

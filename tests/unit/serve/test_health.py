@@ -1,0 +1,125 @@
+"""Which check fails for what, and that only a dead loop makes the agent look dead."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from edgeagent.serve import health
+from edgeagent.serve.shown import LoopHealth, Refused, Shown
+
+from .states import NOW, PLAN, cluster, reading, shown
+
+NEVER = float("-inf")
+NO_GPU = replace(PLAN, board=replace(PLAN.board, kind="none", devices=()))
+
+# name: (state, time, names of the failed checks, whether a restart would help)
+CASES: dict[str, tuple[Shown | None, float, list[str], bool]] = {
+    "all well": (shown(), NOW, [], False),
+    "before the first cycle": (None, NOW, ["first-reading"], False),
+    "no complete reading yet": (shown(plan=None), NOW, ["first-reading"], False),
+    "standalone": (shown(cluster=None), NOW, [], False),
+    # allowed 30 s
+    "loop at its limit": (shown(loops={"cycle": LoopHealth(beat_at=NOW - 30, allowed=30)}), NOW, [], False),
+    "loop beyond": (
+        shown(loops={"cycle": LoopHealth(beat_at=NOW - 31, allowed=30)}),
+        NOW,
+        ["loop-stalled:cycle"],
+        True,
+    ),
+    # max_age 10 s
+    "sample at its limit": (shown(at=NOW - 10), NOW, [], False),
+    "sample too old": (shown(at=NOW - 10.5), NOW, ["sample-stale"], False),
+    "one failed reading, value still good": (shown(readings=reading("nvmap", why="EIO")), NOW, [], False),
+    "stale": (shown(readings=reading("nvmap", succeeded_at=NOW - 11)), NOW, ["reading-stale:nvmap"], False),
+    "never read": (shown(readings=reading("nvmap", succeeded_at=None)), NOW, ["reading-stale:nvmap"], False),
+    "driver hangs": (shown(readings=reading("nvml", waiting_since=NOW - 120)), NOW, ["nvml-stalled"], False),
+    "API down for 1 h": (
+        shown(cluster=cluster(fresh_at=NOW - 3600, succeeded_at=NOW - 3600)),
+        NOW,
+        ["cluster-unreachable"],
+        False,
+    ),
+    "API never answered": (
+        shown(cluster=cluster(complete=False, fresh_at=NEVER, succeeded_at=None, published=False)),
+        NOW,
+        ["cluster-unreachable", "view-incomplete", "not-published"],
+        False,
+    ),
+    # The watch is open, so the view is current, whenever the last answer was.
+    "quiet cluster": (shown(cluster=cluster(fresh_at=NOW, succeeded_at=NOW - 50)), NOW, [], False),
+    "API answers, lists do not": (shown(cluster=cluster(fresh_at=NOW - 11)), NOW, ["view-stale"], False),
+    "not published": (shown(cluster=cluster(published=False)), NOW, ["not-published"], False),
+    "nothing to publish": (shown(plan=NO_GPU, cluster=cluster(published=False)), NOW, [], False),
+    "no node name": (shown(cluster=cluster(node=None)), NOW, ["node-name"], False),
+    "a call is denied": (
+        shown(cluster=cluster(refused=(Refused(part="patch nodes/status", code=403, message="no"),))),
+        NOW,
+        ["forbidden:patch nodes/status"],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "now", "failed", "restart"), CASES.values(), ids=CASES)
+def test_which_checks_fail(state: Shown | None, now: float, failed: list[str], restart: bool) -> None:  # noqa: FBT001
+    ready, body = health.readyz(state, now)
+    alive, _ = health.livez(state, now)
+
+    assert [reason["name"] for reason in body["reasons"]] == failed
+    assert all(reason["message"] for reason in body["reasons"])
+    assert (ready, body["status"]) == ((503, "unavailable") if failed else (200, "ok"))
+    assert alive == (503 if restart else 200)
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        (shown(readings=reading("nvml", waiting_since=NOW - 120)), "nvml stalled 120 s"),
+        (
+            shown(readings=reading("nvmap", succeeded_at=NOW - 11, why="Permission denied")),
+            "11 s ago: Permission denied",
+        ),
+        (shown(cluster=cluster(fresh_at=NOW - 60, succeeded_at=NOW - 60, error="refused")), "60 s ago: refused"),
+        (shown(cluster=cluster(refused=(Refused(part="evict", code=422, message="policy"),))), "422: policy"),
+    ],
+    ids=["stalled", "stale", "unreachable", "refused"],
+)
+def test_the_message_names_the_cause(state: Shown, said: str) -> None:
+    _, body = health.readyz(state, NOW)
+
+    (reason,) = body["reasons"]
+    assert said in reason["message"]
+
+
+def test_healthz_answers_200_and_tells_all_the_same() -> None:
+    assert health.healthz(shown(), NOW) == (200, {"status": "ok", "reasons": []})
+
+    status, body = health.healthz(shown(readings=reading("nvml", waiting_since=NOW - 120)), NOW)
+
+    assert (status, body["status"]) == (200, "degraded")
+    assert [reason["name"] for reason in body["reasons"]] == ["nvml-stalled"]
+
+
+def test_verbose_lists_what_is_well_too() -> None:
+    _, body = health.readyz(shown(cluster=cluster(published=False)), NOW, verbose=True)
+
+    checks = {check["name"]: check["ok"] for check in body["checks"]}
+    assert checks["not-published"] is False
+    assert {name for name, ok in checks.items() if ok} >= {
+        "loop-stalled:cycle",
+        "reading-stale:meminfo",
+        "sample-stale",
+    }
+    assert "checks" not in health.readyz(shown(), NOW)[1]
+
+
+def test_loops_that_turn_after_the_last_cycle_are_seen() -> None:
+    loops = {"watch": LoopHealth(beat_at=NOW - 100, allowed=90)}
+    state = shown(loops=loops)
+    assert health.livez(state, NOW)[0] == 503
+
+    loops["watch"] = LoopHealth(beat_at=NOW, allowed=90)
+
+    assert health.livez(state, NOW)[0] == 200
