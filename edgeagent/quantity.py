@@ -85,9 +85,9 @@ def mib(value: int) -> str:
 
 
 def human(value: int | None) -> str:
-    """Bytes for people: ``2.1 GiB``, ``512 MiB``, ``unknown``."""
+    """Bytes for people: ``2.05 GiB``, ``512 MiB``, ``unknown``."""
     if value is None:
         return "unknown"
     if abs(value) >= GIB:
-        return f"{value / GIB:.1f} GiB"
+        return f"{value / GIB:.2f} GiB"
     return f"{value / MIB:.0f} MiB"

@@ -95,7 +95,7 @@ class Credentials:
             self.problem = str(error)
             return self._access
         self.problem = ""
-        self._access, self._stamp = access, before if access.files == known else ()
+        self._access, self._stamp = access, before
         return access
 
     def _load(self) -> Access:

@@ -32,7 +32,7 @@ LONG_OUTAGE = 600.0
 """Seconds of an outage after which the limit of the delay grows from the short to the long one."""
 _LIST_TIMEOUT = 30.0
 _VERSION_REFUSED = frozenset({400, 410, 500, 504})
-"""Answers to a resource version that the server does not know, no longer knows or has not reached."""
+"""Answers to a resource version that the server does not know, no longer knows or has not reached; in a stream too."""
 _FROM_CACHE = "0"
 _NEWEST = ""
 
@@ -60,7 +60,7 @@ class Watched(Generic[T]):
         field_selector: what to list of it.
         parse: raises ObjectError for an object that is not understood.
         clock: monotonic seconds.
-        changed: set whenever the objects changed or the view became current again.
+        changed: set whenever an object changed, a list came or the view became current again.
         rng: source of all jitter.
     """
 
@@ -190,10 +190,9 @@ class Watched(Generic[T]):
                 found[uid] = self._parsed(uid, item)
             except ObjectError as error:
                 self._skip(error)
-        if not self.complete or found != self._objects:
-            self._changed.set()
         self._objects = found
         self.complete = True
+        self._changed.set()
 
     # --- the watch
 
@@ -242,8 +241,6 @@ class Watched(Generic[T]):
         kind: Any = event.get("type")
         item: Any = event.get("object")
         if kind == "ERROR":
-            self._version = _NEWEST
-            self._list_due = float("-inf")
             raise status_error(item)
         try:
             metadata = objects.read("object", item, _metadata)

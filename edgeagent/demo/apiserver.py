@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -24,6 +25,7 @@ from edgeagent.demo.store import EVENTS, NODES, PODS, Change, Kind, Object, Stor
 
 BOOKMARK_SECONDS = 60.0
 _LONGEST_WATCH = 1800.0
+_TRUE = ("1", "true")
 
 Selector: TypeAlias = "dict[str, str]"
 Handler: TypeAlias = "Callable[[web.Request], Awaitable[web.StreamResponse]]"
@@ -35,7 +37,10 @@ _FIELDS: dict[Kind, Mapping[str, Callable[[Object], str]]] = {
         "metadata.namespace": lambda item: str(item["metadata"]["namespace"]),
         "spec.nodeName": lambda item: str(item["spec"].get("nodeName", "")),
     },
-    EVENTS: {"metadata.name": lambda item: str(item["metadata"]["name"])},
+    EVENTS: {
+        "metadata.name": lambda item: str(item["metadata"]["name"]),
+        "metadata.namespace": lambda item: str(item["metadata"]["namespace"]),
+    },
 }
 
 
@@ -116,10 +121,10 @@ class _Routes:
                 *self._kind(NODES, f"{core}/nodes"),
                 *self._kind(PODS, f"{within}/pods"),
                 *self._kind(EVENTS, events),
-                web.get(f"{core}/pods", lambda request: self._list(request, PODS)),
-                web.patch(f"{core}/nodes/{{name}}/status", lambda request: self._patch_status(request, NODES)),
-                web.patch(f"{within}/pods/{{name}}/status", lambda request: self._patch_status(request, PODS)),
-                web.patch(f"{events}/{{name}}", lambda request: self._patch(request, EVENTS)),
+                web.get(f"{core}/pods", functools.partial(self._list, kind=PODS)),
+                web.patch(f"{core}/nodes/{{name}}/status", functools.partial(self._patch_status, kind=NODES)),
+                web.patch(f"{within}/pods/{{name}}/status", functools.partial(self._patch_status, kind=PODS)),
+                web.patch(f"{events}/{{name}}", functools.partial(self._patch, kind=EVENTS)),
                 web.post(f"{within}/pods/{{name}}/eviction", self._evict),
             ]
         )
@@ -128,10 +133,10 @@ class _Routes:
     def _kind(self, kind: Kind, path: str) -> list[web.RouteDef]:
         """What every kind has."""
         return [
-            web.get(path, lambda request: self._list(request, kind)),
-            web.post(path, lambda request: self._create(request, kind)),
-            web.get(f"{path}/{{name}}", lambda request: self._get(request, kind)),
-            web.delete(f"{path}/{{name}}", lambda request: self._delete(request, kind)),
+            web.get(path, functools.partial(self._list, kind=kind)),
+            web.post(path, functools.partial(self._create, kind=kind)),
+            web.get(f"{path}/{{name}}", functools.partial(self._get, kind=kind)),
+            web.delete(f"{path}/{{name}}", functools.partial(self._delete, kind=kind)),
         ]
 
     async def _get(self, request: web.Request, kind: Kind) -> web.StreamResponse:
@@ -158,12 +163,12 @@ class _Routes:
 
     async def _list(self, request: web.Request, kind: Kind) -> web.StreamResponse:
         selector = _selector(request, kind)
-        if request.query.get("watch") in ("1", "true"):
+        if request.query.get("watch") in _TRUE:
             return await self._watch(request, kind, selector)
         store = self._registry.store
         items = [
             {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
-            for item in store.all(kind, _namespace(request))
+            for item in store.all(kind)
             if _selected(kind, item, selector)
         ]
         return _answer(
@@ -178,11 +183,14 @@ class _Routes:
     async def _watch(self, request: web.Request, kind: Kind, selector: Selector) -> web.StreamResponse:
         seconds = float(request.query.get("timeoutSeconds", _LONGEST_WATCH))
         version = int(request.query.get("resourceVersion") or 0)
+        bookmarks = request.query.get("allowWatchBookmarks") in _TRUE
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
         try:
             events = self._events(kind, selector, version, time.monotonic() + seconds)
             async for event in events:
+                if event["type"] == "BOOKMARK" and not bookmarks:
+                    continue
                 await response.write(json.dumps(event).encode() + b"\n")
         except ConnectionResetError:
             # The other side has closed the watch.
@@ -225,11 +233,13 @@ def _event(change: Change, selector: Selector) -> Object | None:
 
 
 def _selector(request: web.Request, kind: Kind) -> Selector:
+    """The field selector and the namespace of a request, which selects in the same way."""
     terms = [term.partition("=") for term in request.query.get("fieldSelector", "").split(",") if term]
     for field, _, _ in terms:
         if field not in _FIELDS[kind]:
             raise refusals.bad_request(f"field label not supported: {field}")
-    return {field: value for field, _, value in terms}
+    namespace = _namespace(request)
+    return {field: value for field, _, value in terms} | ({"metadata.namespace": namespace} if namespace else {})
 
 
 def _selected(kind: Kind, item: Object, selector: Selector) -> bool:

@@ -60,7 +60,7 @@ class Narrator:
         """The first pool of a plan as a bar, and below it what the pods use."""
         parts = segments(plan)
         widths = columns([part.bytes for part in parts], _BAR - 1)
-        drawn = [self._painted(_fitted(part, width), part.colour) for part, width in zip(parts, widths, strict=True)]
+        drawn = [self._painted(fitted(part, width), part.colour) for part, width in zip(parts, widths, strict=True)]
         self._line(" " * _MARGIN + "|" + "".join(f"{text}|" for text in drawn if text))
         self._lines(_wrapped(in_use(plan), WIDTH - _MARGIN), " " * _MARGIN, "")
 
@@ -116,7 +116,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, break_on_hyphens=False)
 
 
-def _fitted(part: Segment, width: int) -> str:
+def fitted(part: Segment, width: int) -> str:
     """Name and amount in ``width`` columns, the border to the right of them included."""
     room = width - 1
     if room <= 0:

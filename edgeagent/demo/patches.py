@@ -21,7 +21,7 @@ def patched(before: Any, patch: Any, content_type: str) -> Any:
         RefusalError: 415 for another format.
     """
     if content_type not in (MERGE_PATCH, STRATEGIC_MERGE_PATCH):
-        raise refusals.no_such_patch(content_type)
+        raise refusals.no_such_patch()
     return _merged(before, patch, strategic=content_type == STRATEGIC_MERGE_PATCH)
 
 

@@ -122,7 +122,8 @@ async def perform(setting: Setting, narrator: Narrator, stop: asyncio.Event) -> 
     """
     board = Board(setting.options.host_root, setting.board_nvml)
     await asyncio.to_thread(board.unpack)
-    agent = Agent(setting.options, setting.config, clock=time.monotonic, wall=time.time)
+    # Opening the board's files blocks.
+    agent = await asyncio.to_thread(Agent, setting.options, setting.config, clock=time.monotonic, wall=time.time)
     status, server = Status(agent), _endpoint(setting.config.serve)
     await server.start()
     await asyncio.to_thread(dirs.write_address, setting.runtime, server.address)

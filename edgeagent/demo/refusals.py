@@ -34,13 +34,13 @@ class RefusalError(Exception):
 def not_found(kind: Kind, name: str) -> RefusalError:
     """There is no such object."""
     details = {"name": name, "kind": kind.plural}
-    return RefusalError(HTTPStatus.NOT_FOUND, "NotFound", f'{kind.plural} "{name}" not found', details)
+    return RefusalError(HTTPStatus.NOT_FOUND, "NotFound", f'{kind.resource} "{name}" not found', details)
 
 
 def already_exists(kind: Kind, name: str) -> RefusalError:
     """There is one of that name."""
     details = {"name": name, "kind": kind.plural}
-    return RefusalError(HTTPStatus.CONFLICT, "AlreadyExists", f'{kind.plural} "{name}" already exists', details)
+    return RefusalError(HTTPStatus.CONFLICT, "AlreadyExists", f'{kind.resource} "{name}" already exists', details)
 
 
 def other_uid(kind: Kind, name: str, wanted: str, found: str) -> RefusalError:
@@ -69,7 +69,8 @@ def no_such_method() -> RefusalError:
     return RefusalError(HTTPStatus.METHOD_NOT_ALLOWED, "MethodNotAllowed", message, {})
 
 
-def no_such_patch(content_type: str) -> RefusalError:
+def no_such_patch() -> RefusalError:
     """A patch in a format that is not known here."""
-    message = f"the body of the request was in an unknown format - {content_type} is not among the accepted media types"
-    return RefusalError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message, {})
+    return RefusalError(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type"
+    )

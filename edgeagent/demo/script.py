@@ -115,8 +115,8 @@ async def board_appears(scene: Scene) -> None:
     scene.audience.say(f"K3s registers the node {scene.node}: {total} of memory, and not a word about its GPU.")
     capacity = await until(f"{GPU_MEMORY} in the node's capacity", lambda: _published(scene), scene.limit(5))
     scene.audience.say(
-        f"The agent has looked at the board and published {GPU_MEMORY}: {mib(capacity)}, all memory but what the system, "
-        "K3s, CMA and a safety margin need, and the label ai-capable=true."
+        f"The agent has looked at the board and published {GPU_MEMORY}: {mib(capacity)}, all memory but "
+        "what the system, K3s, CMA and a safety margin need, and the label ai-capable=true."
     )
     await scene.audience.picture()
     await scene.pause(2.0)
@@ -147,7 +147,8 @@ async def third_waits(scene: Scene) -> None:
     """A pod that does not fit beside the two."""
     await _create(scene, SPEECH)
     scene.audience.say(
-        f"A third one, {SPEECH.name}, asks for as much. By the memory that Kubernetes itself counts it would be started."
+        f"A third one, {SPEECH.name}, asks for as much. "
+        "By the memory that Kubernetes itself counts it would be started, too."
     )
     message = await until(f"the scheduler says why {SPEECH.name} waits", lambda: _unschedulable(scene), scene.limit(5))
     scene.audience.quote(f"scheduler: {message.partition(' preemption:')[0]}")

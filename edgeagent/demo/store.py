@@ -21,6 +21,12 @@ class Kind:
     name: str
     api_version: str
 
+    @property
+    def resource(self) -> str:
+        """The plural with its API group, as messages have it."""
+        group, slash, _ = self.api_version.partition("/")
+        return f"{self.plural}.{group}" if slash else self.plural
+
 
 NODES = Kind("nodes", "Node", "v1")
 PODS = Kind("pods", "Pod", "v1")
@@ -51,13 +57,9 @@ class Store:
         """The object; ``namespace`` is empty for nodes."""
         return self._objects.get((kind, namespace, name))
 
-    def all(self, kind: Kind, namespace: str = "") -> list[Object]:
-        """The objects of a kind, of all namespaces or of one, oldest first."""
-        return [
-            found
-            for (of, within, _), found in self._objects.items()
-            if of is kind and namespace in ("", within)
-        ]
+    def all(self, kind: Kind) -> list[Object]:
+        """The objects of a kind, oldest first."""
+        return [found for (of, _, _), found in self._objects.items() if of is kind]
 
     def put(self, kind: Kind, new: Object) -> Object:
         """Create or replace an object, and return it with its version; one that is as it was is left alone."""

@@ -26,6 +26,9 @@ _WALK_EVERY = 30.0
 """Seconds between two walks for a pod that is not found."""
 _WALK_ANYWAY = 300.0
 """Seconds after which a walk is due all the same: a container may have come to lie beside its pod's cgroup."""
+_CONTAINERS_EVERY = 8.0
+"""Seconds after which the figures of single containers are read again. Only the pod's own figure leads to decisions,
+and to add one of these files up costs the kernel more than all the rest of a reading."""
 _NUMBER = re.compile(rb"(\d{1,19})\n?")
 
 
@@ -33,18 +36,13 @@ class _Version(NamedTuple):
     """What a cgroup version calls the memory in use and the parts of it that can be reclaimed."""
 
     usage: str
-    reclaimable: tuple[str, ...]
-    stat: re.Pattern[bytes]
-
-
-def _version(usage: str, *reclaimable: str) -> _Version:
-    keys = "|".join(reclaimable).encode()
-    return _Version(usage, reclaimable, re.compile(rb"^(" + keys + rb") (\d{1,19})$", re.MULTILINE))
+    reclaimable: tuple[bytes, ...]
+    """Rows of memory.stat, as they begin."""
 
 
 # v1's own rows leave out the cgroups below, which is where a pod's containers are.
-_V1 = _version("memory.usage_in_bytes", "total_active_file", "total_inactive_file")
-_V2 = _version("memory.current", "active_file", "inactive_file", "slab_reclaimable")
+_V1 = _Version("memory.usage_in_bytes", (b"\ntotal_active_file ", b"\ntotal_inactive_file "))
+_V2 = _Version("memory.current", (b"\nactive_file ", b"\ninactive_file ", b"\nslab_reclaimable "))
 
 
 class _Start(NamedTuple):
@@ -69,6 +67,10 @@ class _Place:
     stamp: object = None
     containers: dict[str, str] = field(default_factory=dict)
     """Paths of the containers below, by id."""
+    figures: dict[str, int | None] = field(default_factory=dict)
+    """Their bytes when they were last read."""
+    due: float = 0.0
+    """When to read them again."""
 
 
 class PodCgroups:
@@ -171,6 +173,7 @@ class PodCgroups:
         if stamp != place.stamp and place.container is None:
             ids = {name: container_id(name) for name in self._names(place.path)}
             place.containers = {one: f"{place.path}/{name}" for name, one in ids.items() if one}
+            place.due = self._clock()
         place.stamp = stamp
 
     def _pod(self, places: list[_Place]) -> PodCgroup:
@@ -179,8 +182,10 @@ class PodCgroups:
         for place, figure in zip(places, figures, strict=True):
             if place.container:
                 containers[place.container] = figure.bytes
-            for one, path in place.containers.items():
-                containers[one] = self._figure(path, place.version).bytes
+            if self._clock() >= place.due:
+                place.figures = {one: self._figure(at, place.version).bytes for one, at in place.containers.items()}
+                place.due = self._clock() + _CONTAINERS_EVERY
+            containers |= place.figures
         return PodCgroup(
             host_bytes=_sum(figure.bytes for figure in figures),
             exact=all(figure.exact for figure in figures),
@@ -195,14 +200,27 @@ class PodCgroups:
         if not usage:
             return _Figure(None, exact=False)
         try:
-            rows = dict(version.stat.findall(self._files.read(f"{path}/memory.stat")))
+            reclaimable = _rows(self._files.read(f"{path}/memory.stat"), version.reclaimable)
         except OSError:
-            rows = {}
-        if len(rows) < len(version.reclaimable):
+            reclaimable = None
+        if reclaimable is None:
             return _Figure(int(usage[1]), exact=False)
-        left = int(usage[1]) - sum(map(int, rows.values()))
+        left = int(usage[1]) - reclaimable
         # The two files are read one after the other; what does not fit together says nothing.
         return _Figure(left, exact=True) if left >= 0 else _Figure(None, exact=False)
+
+
+def _rows(stat: bytes, keys: tuple[bytes, ...]) -> int | None:
+    """The sum of some rows of memory.stat; None where one is missing."""
+    text = b"\n" + stat
+    together = 0
+    for key in keys:
+        start = text.find(key)
+        number = text[start + len(key) :].partition(b"\n")[0] if start >= 0 else b""
+        if not _NUMBER.fullmatch(number):
+            return None
+        together += int(number)
+    return together
 
 
 def _sum(figures: Iterable[int | None]) -> int | None:

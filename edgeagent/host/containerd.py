@@ -27,7 +27,7 @@ _PLUGINS = {"1": (_V1, _V2), "2": (_V2,), "3": (_V3,)}
 _FOLDERS = ("/usr/local/nvidia/toolkit", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Where a binary without a folder is looked for: the first is where the GPU operator puts it."""
 _DEPTH = 3
-"""Files that import files that import files."""
+"""Steps from file to imported file that are followed, so that files which import each other come to an end."""
 
 
 class _UnreadableError(Exception):
@@ -89,7 +89,7 @@ def _imports(files: Files, path: str, patterns: Any) -> Iterator[str]:
             names = files.names(folder)
         except OSError:  # a drop-in folder need not be there
             continue
-        yield from (f"{folder}/{found}" for found in fnmatch.filter(names, name) if f"{folder}/{found}" != path)
+        yield from (f"{folder}/{found}" for found in fnmatch.filter(names, name))
 
 
 def _tables(value: Any) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -20,7 +20,8 @@ _KERNEL_TYPES = frozenset({"proc", "sysfs", "cgroup", "cgroup2", "debugfs"})
 _CGROUP_TYPES = frozenset({"cgroup", "cgroup2"})
 # A cgroup file system holds no links and cannot be given any, so that the kernel may walk
 # the path below its mount in one step: hundreds of these files are read in every sample.
-_CGROUP_MOUNTS = ("sys/fs/cgroup/memory/", "sys/fs/cgroup/unified/", "sys/fs/cgroup/")
+_CGROUPS = "sys/fs/cgroup/"
+_CGROUP_MOUNTS = (f"{_CGROUPS}memory/", f"{_CGROUPS}unified/", _CGROUPS)
 
 
 class RootFiles:
@@ -167,12 +168,14 @@ class RootFiles:
 
     def _cgroup(self, path: str) -> tuple[int | None, str]:
         """The cgroup mount that ``path`` lies below, and the way on from there; (None, ``path``) elsewhere."""
-        prefix = next((prefix for prefix in _CGROUP_MOUNTS if path.startswith(prefix)), None)
-        if prefix is None or ".." in path:
+        if not path.startswith(_CGROUPS) or ".." in path:
             return None, path
-        if prefix not in self._mounts:
-            self._mounts[prefix] = self._cgroup_mount(prefix)
-        return self._mounts[prefix], path[len(prefix) :] or "."
+        for prefix in _CGROUP_MOUNTS:
+            if path.startswith(prefix):
+                if prefix not in self._mounts:
+                    self._mounts[prefix] = self._cgroup_mount(prefix)
+                return self._mounts[prefix], path[len(prefix) :] or "."
+        return None, path
 
     def _cgroup_mount(self, path: str) -> int | None:
         try:

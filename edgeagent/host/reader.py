@@ -1,4 +1,4 @@
-"""Reads the board off the event loop: files in one thread, the driver in another, so that neither can stall the agent."""
+"""Reads the board off the event loop: files in one thread, the driver in another, so that neither stalls the agent."""
 
 from __future__ import annotations
 
@@ -42,4 +42,5 @@ class BoardReader:
 
     def close(self) -> None:
         """Let go of the threads. One that hangs in a driver is left behind; it is a daemon."""
+        self.worker.close()
         self._thread.shutdown(wait=False, cancel_futures=True)

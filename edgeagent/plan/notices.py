@@ -125,7 +125,7 @@ def findings(pools: Iterable[Pool]) -> tuple[Finding, ...]:
                     remedy="Lower reserves.os, reserves.k3s, reserves.cma or reserves.headroom in the configuration.",
                 )
             )
-        if pool.overcommitted:
+        if pool.overcommitted and pool.booked > 0:
             found.append(
                 Finding(
                     id="overcommitted",

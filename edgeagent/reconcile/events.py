@@ -121,7 +121,6 @@ class EventRecorder:
             if error.code != _NOT_FOUND:
                 raise
             # The server forgets events after an hour: say it anew.
-            del self._series[key]
             return await self._begin(key, event)
         series.written_at = self._clock()
         return "written"

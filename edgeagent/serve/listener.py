@@ -23,6 +23,8 @@ LIFE = 10.0
 _BACKLOG = 128
 _REST = 1.0
 """Seconds without accepting after the process ran out of descriptors."""
+_UNSENT = 128 * 1024
+"""Bytes of an answer that may wait in the kernel."""
 _DISCARD = struct.pack("ii", 1, 0)
 """struct linger: closing throws away what was not sent."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -117,6 +119,8 @@ class Listener:
 
     def _seat(self, accepted: socket.socket) -> None:
         accepted.settimeout(0)
+        # Else the kernel takes up megabytes for a client that does not read, and calls it sent.
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNSENT)
         if len(self._seated) >= self._places:
             oldest = next(iter(self._seated))
             del self._seated[oldest]
@@ -148,6 +152,6 @@ class Listener:
                 speaker.late()
         finally:
             if speaker.answering and not speaker.over.done():
-                # Else the kernel would keep what the client does not read, and offer it, for minutes.
+                # Else the kernel keeps what the client does not read, and offers it for minutes.
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
             transport.abort()

@@ -47,7 +47,7 @@ def facts_of(recording: Recording, sample: Sample) -> Facts:
     """Everything that one sample says, read by the readers that read a live board."""
     cluster = _cluster(recording, sample)
     sampler = HostSampler(
-        TreeFiles(sample.host),
+        _files(recording, sample),
         arch=recording.arch,
         page_size=recording.page_size,
         clock=lambda: sample.at,
@@ -58,13 +58,20 @@ def facts_of(recording: Recording, sample: Sample) -> Facts:
     return Facts(wall=recording.wall(sample.at), config=recording.config, host=host, cluster=cluster)
 
 
+def _files(recording: Recording, sample: Sample) -> TreeFiles:
+    try:
+        return TreeFiles(sample.host)
+    except ValueError as error:
+        raise InputError(f"{recording.name}/host: {error}") from error
+
+
 def _nvml(recording: Recording, sample: Sample) -> Nvml:
     if sample.nvml is None:
         return nvml_replay.ABSENT
     try:
         return nvml_replay.parse(sample.nvml)
     except ReadingError as error:
-        raise InputError(f"{recording.name}/nvml.json: {error}") from error
+        raise InputError(f"{recording.name}/{error}") from error
 
 
 def _cluster(recording: Recording, sample: Sample) -> ClusterFacts | None:

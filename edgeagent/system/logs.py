@@ -6,7 +6,6 @@ loop. Lines that find the queue full are lost, counted, and said to be lost once
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import queue
@@ -109,14 +108,14 @@ class Logs(logging.Handler):
         prefix = f"<{_priority(level)}>" if self._journal else _stamp(level)
         lines = text.translate(_HARMLESS).split("\n")
         left = "".join(f"{prefix}{line}\n" for line in lines).encode("utf-8", "backslashreplace")
-        try:
-            while left:
-                # The descriptor is shared with whoever started us, who may have made it non-blocking.
+        while left:
+            try:
+                left = left[os.write(self._descriptor, left) :]
+            except BlockingIOError:
+                # The descriptor is shared with whoever started us, and they may have made it non-blocking.
                 self._writable.poll()
-                with contextlib.suppress(BlockingIOError):
-                    left = left[os.write(self._descriptor, left) :]
-        except OSError:
-            return False
+            except OSError:
+                return False
         return True
 
 

@@ -89,6 +89,12 @@ class AgentProcess:
         assert self._process is not None
         return self._process.pid
 
+    def text(self, path: str) -> str:
+        """The body of a GET that succeeds."""
+        url = f"http://{(self.runtime / 'address').read_text().strip()}{path}"
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return str(answer.read(), "utf-8")
+
     def get(self, path: str) -> tuple[int, Any]:
         """(status, parsed JSON) of a GET to the agent's endpoint."""
         url = f"http://{(self.runtime / 'address').read_text().strip()}{path}"

@@ -93,10 +93,14 @@ def test_the_board_is_on_the_node_written_by_the_nodes_own_credential(
     labels = node.metadata.labels
     assert {key: labels[f"edgeagent.dev/{key}"] for key in expected} == expected
     assert labels["ai-capable"] == "true"
-    assert {item.type: item.status for item in node.status.conditions if item.type in CONDITIONS} == dict.fromkeys(CONDITIONS, "False")
+    assert {item.type: item.status for item in node.status.conditions if item.type in CONDITIONS} == dict.fromkeys(
+        CONDITIONS, "False"
+    )
     assert {item.status for item in node.status.conditions if item.type == "Ready"} == {"True"}
     writes = control_plane.audit(credential=control_plane.credential_id(hand_node), verb=WRITES)
-    assert {(write.resource, write.name) for write in writes if write.resource.startswith("nodes")} == {("nodes/status", hand_node)}
+    assert {(write.resource, write.name) for write in writes if write.resource.startswith("nodes")} == {
+        ("nodes/status", hand_node)
+    }
     assert {write.code for write in writes} <= {200, 201}
     assert agent.get("/api/v1/pools")[1]["pools"][0]["advertised_bytes"] == 5827 * 1024 * 1024
 
@@ -108,7 +112,8 @@ def test_the_scheduler_packs_pods_by_gpu_memory_and_leaves_the_cpu_node_alone(
     create_node(api, f"{hand_node}-cpu", memory="64Gi")
     try:
         made = [
-            create_pod(api, pod(name, namespace=namespace, limits=LIMITS, selector=AI_CAPABLE)) for name in ("one", "two")
+            create_pod(api, pod(name, namespace=namespace, limits=LIMITS, selector=AI_CAPABLE))
+            for name in ("one", "two")
         ]
         for each in made:
             wait_for("placed", lambda each=each: get_pod(api, each).spec.node_name == hand_node)
@@ -144,8 +149,8 @@ def test_the_pod_over_its_budget_goes_its_neighbour_stays_and_its_successor_star
     assert call.body["deleteOptions"]["preconditions"]["uid"] == greedy.metadata.uid
     assert call.body["deleteOptions"]["gracePeriodSeconds"] == 30
     notes = wait_for("both events", lambda: _notes(api, namespace, "greedy", "MemoryBudgetEvicted"))
-    assert "2.5 GiB" in notes[0]
-    assert "2.0 GiB" in notes[0]
+    assert "2.54 GiB" in notes[0]
+    assert "2.00 GiB" in notes[0]
     assert "2600Mi" in notes[0]
     assert _notes(api, namespace, "greedy", "MemoryBudgetExceeded")
 
@@ -171,10 +176,17 @@ def test_what_others_take_from_the_node_is_back_within_ten_seconds(
     patch_node_status(control_plane.api, hand_node, zeroed)
     wait_capacity(control_plane, hand_node, EMPTY_BOARD)
 
-    removed = {"status": {"capacity": {GPU_MEMORY: None}, "allocatable": {GPU_MEMORY: None}}, "metadata": {"labels": {"ai-capable": None}}}
+    removed = {
+        "status": {"capacity": {GPU_MEMORY: None}, "allocatable": {GPU_MEMORY: None}},
+        "metadata": {"labels": {"ai-capable": None}},
+    }
     patch_node_status(control_plane.api, hand_node, removed)
     wait_capacity(control_plane, hand_node, EMPTY_BOARD)
-    wait_for("label back", lambda: control_plane.api.read_node(hand_node).metadata.labels.get("ai-capable") == "true", seconds=RESTORED)
+    wait_for(
+        "label back",
+        lambda: control_plane.api.read_node(hand_node).metadata.labels.get("ai-capable") == "true",
+        seconds=RESTORED,
+    )
 
     control_plane.api.delete_node(hand_node)
     created = create_node(control_plane.api, hand_node)
@@ -201,9 +213,15 @@ def test_capacity_never_falls_below_what_admitted_pods_hold_nor_goes_a_label_the
         time.sleep(3)
         assert control_plane.api.read_node(hand_node).metadata.labels["ai-capable"] == "true"
 
-    patches = control_plane.audit(credential=control_plane.credential_id(hand_node), resource="nodes/status", since=since)
+    patches = control_plane.audit(
+        credential=control_plane.credential_id(hand_node), resource="nodes/status", since=since
+    )
     sent = [patch.body.get("status", {}).get("capacity", {}).get(GPU_MEMORY) for patch in patches]
-    assert [amount for amount in sent if amount] == [EMPTY_BOARD, *sorted({"5315Mi", "4803Mi"} & set(sent), reverse=True), "4096Mi"]
+    assert [amount for amount in sent if amount] == [
+        EMPTY_BOARD,
+        *sorted({"5315Mi", "4803Mi"} & set(sent), reverse=True),
+        "4096Mi",
+    ]
 
 
 def test_an_outage_in_mid_breach_costs_at_most_one_eviction_afterwards(
@@ -226,14 +244,20 @@ def test_an_outage_in_mid_breach_costs_at_most_one_eviction_afterwards(
     finally:
         control_plane.start_apiserver()
 
-    wait_for("greedy terminating", lambda: terminating(control_plane, greedy), seconds=40)
-    time.sleep(3)
-    agent.wait_ready()
-    assert not terminating(control_plane, calm)
-    assert len(evictions(control_plane, hand_node, since)) == 1
+    try:
+        wait_for("greedy terminating", lambda: terminating(control_plane, greedy), seconds=40)
+        time.sleep(3)
+        agent.wait_ready()
+        assert not terminating(control_plane, calm)
+        assert len(evictions(control_plane, hand_node, since)) == 1
+    finally:
+        control_plane.restart_controllers()
 
 
-def test_idle_means_no_writes(control_plane: ControlPlane, hand_node: str, agent: AgentProcess, board: Board, namespace: str) -> None:
+@pytest.mark.timeout(300)
+def test_idle_means_no_writes(
+    control_plane: ControlPlane, hand_node: str, agent: AgentProcess, board: Board, namespace: str
+) -> None:
     model(control_plane, board, hand_node, namespace, "quiet", 4242, 1000)
     wait_capacity(control_plane, hand_node, "5315Mi")
     time.sleep(2)

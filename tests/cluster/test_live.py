@@ -105,7 +105,7 @@ def test_the_live_pod_over_its_budget_is_evicted_and_its_neighbour_lives_on(
         } | {key: calls[0].body["deleteOptions"][key] for key in ("kind", "apiVersion") if key in calls[0].body["deleteOptions"]}
         (event,) = [one for one in api.list_namespaced_event(namespace).items if one.reason == "MemoryBudgetEvicted"]
         assert event.involved_object.uid == greedy.metadata.uid
-        assert all(part in event.message for part in ("2.5 GiB", "2.0 GiB", "2600Mi"))
+        assert all(part in event.message for part in ("2.54 GiB", "2.00 GiB", "2600Mi"))
         assert is_running(control_plane, modest)
 
 

@@ -98,6 +98,12 @@ class ControlPlane:
         self._apiserver.stop(sig)
         self._log.server_ended()
 
+    def restart_controllers(self) -> None:
+        """Start scheduler and controllers anew: after a long outage they take minutes to notice that it is over."""
+        for daemon in (self._scheduler, self._controllers):
+            daemon.stop(signal.SIGKILL)
+            daemon.start()
+
     @property
     def apiserver_pid(self) -> int:
         """For SIGSTOP and SIGCONT: a server that hangs with its connections open."""

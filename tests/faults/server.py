@@ -37,6 +37,12 @@ class Exchange:
         self.request = request
         self._writer = writer
 
+    @property
+    def common_name(self) -> str:
+        """Of the client's certificate."""
+        subject = self._writer.get_extra_info("peercert")["subject"]
+        return str(dict(pair for part in subject for pair in part)["commonName"])
+
     async def answer(self, code: int, obj: Any = None, headers: Mapping[str, str] | None = None) -> None:
         """A whole answer; ``obj`` is JSON unless it is bytes."""
         body = obj if isinstance(obj, bytes) else json.dumps(obj if obj is not None else {}).encode()

@@ -180,6 +180,10 @@ async def test_memory_has_a_bound(connect: Connect) -> None:
         recording = Recording(client)
         for number in range(600):
             await recording.at(0, about_pod(uid=str(number)))
+            await recording.at(0, about_pod(uid="talked about all the time"))
+        begun = len(server.requests)
+        await recording.at(1, about_pod(uid="talked about all the time"))
         await recording.at(1, about_pod(uid="599"))
         await recording.at(1, about_pod(uid="0"))
-    assert [request.method for request in server.requests[-2:]] == ["PATCH", "POST"]
+    assert begun == 600 + 2
+    assert [request.method for request in server.requests[begun:]] == ["PATCH", "POST"]

@@ -14,7 +14,7 @@ import trustme
 from edgeagent.cluster.client import Client
 from edgeagent.cluster.credentials import Credentials
 from edgeagent.errors import UnreachableError
-from tests.faults.server import answers, serving
+from tests.faults.server import Exchange, answers, serving
 
 SERVER_CA = trustme.CA()
 CLIENT_CA = trustme.CA()
@@ -45,6 +45,13 @@ def encoded(*pems: trustme.Blob) -> str:
 
 
 TRUSTED = {"certificate-authority-data": encoded(SERVER_CA.cert_pem)}
+
+
+def renew(folder: Path, name: str) -> None:
+    """Write a client certificate and its key over those that are there."""
+    certificate = CLIENT_CA.issue_cert(common_name=name)
+    (folder / "kubelet.crt").write_bytes(b"".join(pem.bytes() for pem in certificate.cert_chain_pems))
+    (folder / "kubelet.key").write_bytes(certificate.private_key_pem.bytes())
 
 
 async def ask(path: Path) -> None:
@@ -81,20 +88,33 @@ async def test_client_certificate_from_inline_data(tmp_path: Path) -> None:
 
 
 async def test_client_certificate_renewed_in_place_is_used_at_the_next_call(tmp_path: Path) -> None:
-    """K3s rewrites client-kubelet.crt and .key where they are; the old ones are of no use to the server any more."""
+    """K3s rewrites client-kubelet.crt and .key where they are; the connection that is still open is not used again."""
+    shown: list[str] = []
 
-    def renew(authority: trustme.CA) -> None:
-        certificate = authority.issue_cert(common_name="system:node:n1")
-        (tmp_path / "kubelet.crt").write_bytes(b"".join(pem.bytes() for pem in certificate.cert_chain_pems))
-        (tmp_path / "kubelet.key").write_bytes(certificate.private_key_pem.bytes())
+    async def look(exchange: Exchange) -> None:
+        shown.append(exchange.common_name)
+        await exchange.answer(200)
 
-    renew(trustme.CA())
-    async with serving(answers(200), server_context(clients=CLIENT_CA)) as server:
+    renew(tmp_path, "old")
+    async with serving(look, server_context(clients=CLIENT_CA)) as server:
         user = {"client-certificate": "kubelet.crt", "client-key": "kubelet.key"}
         path = write(tmp_path / "config", server.url, TRUSTED, user)
         async with Client(Credentials(path, environ={})) as client:
-            with pytest.raises(UnreachableError):
-                await client.request("GET", "/a")
-            renew(CLIENT_CA)
             await client.request("GET", "/a")
-        assert len(server.requests) == 1
+            renew(tmp_path, "new")
+            await client.request("GET", "/a")
+    assert shown == ["old", "new"]
+
+
+async def test_certificate_that_ran_out_is_read_anew_after_the_401(tmp_path: Path) -> None:
+    """The API server takes an expired certificate's connection and answers 401."""
+
+    async def expires(exchange: Exchange) -> None:
+        renew(tmp_path, "new")  # while the request is on its way
+        await exchange.answer(200 if exchange.common_name == "new" else 401)
+
+    renew(tmp_path, "old")
+    async with serving(expires, server_context(clients=CLIENT_CA)) as server:
+        user = {"client-certificate": "kubelet.crt", "client-key": "kubelet.key"}
+        await ask(write(tmp_path / "config", server.url, TRUSTED, user))
+        assert len(server.requests) == 2

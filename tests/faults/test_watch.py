@@ -170,6 +170,34 @@ async def test_forgotten_version_lists_anew_and_drops_what_has_gone(connect: Con
     assert versions(server) == ["0", "10", None, "20"]
 
 
+async def test_changed_is_set_by_what_changes(connect: Connect) -> None:
+    """The kubelet writes its node every few seconds or minutes; what is not kept of it wakes nobody."""
+    steps = asyncio.Queue[dict[str, Any]]()
+
+    async def told(exchange: Exchange) -> None:
+        await exchange.stream()
+        while True:
+            await exchange.send(await steps.get())
+
+    handle = by_kind(listing(10, pod("a")), told)
+    async with serving(handle) as server, connect(server.url) as client, watching(client) as watched:
+        changed = watched._changed  # noqa: SLF001 (given to it by the view)
+        await until(lambda: watched.health().open)
+        for kind, obj, sets in (
+            ("MODIFIED", pod("a", 1), False),
+            ("BOOKMARK", pod("", 2), False),
+            ("DELETED", pod("unknown", 3), False),
+            ("MODIFIED", pod("a", 4), True),
+            ("ADDED", pod("b", 5), True),
+            ("DELETED", pod("a", 6), True),
+        ):
+            changed.clear()
+            seen = client.last_success
+            steps.put_nowait(event(kind, obj))
+            await until(lambda seen=seen: client.last_success != seen)  # type: ignore[misc]
+            assert changed.is_set() == sets
+
+
 async def test_list_refused_for_its_version_asks_for_the_newest(connect: Connect) -> None:
     handle = by_kind(script(refuses(504, "Too large resource version"), listing(20, pod("a"))), holds())
     async with serving(handle) as server, connect(server.url) as client, watching(client) as watched:
@@ -271,7 +299,8 @@ async def test_known_object_that_turns_odd_survives_a_new_list(connect: Connect)
 async def test_answer_that_is_no_list_is_no_list(connect: Connect, answer: dict[str, Any]) -> None:
     handle = by_kind(script(answers(200, answer), listing(10, pod("a"))), holds())
     async with serving(handle) as server, connect(server.url) as client, watching(client) as watched:
-        await until(lambda: watched.values == ("a@1",))
+        await until(lambda: watched.health().open)
+        assert watched.values == ("a@1",)
     assert kinds(server) == ["list", "list", "watch"]
 
 

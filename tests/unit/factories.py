@@ -31,6 +31,10 @@ from edgeagent.facts import (
     Reading,
     RuntimeFacts,
 )
+from edgeagent.plan.decide import decide
+from edgeagent.plan.outcomes import learn
+from edgeagent.plan.state import State
+from edgeagent.plan.types import Event, EvictionResult, Outcome, Plan
 
 KIB = 1024
 MIB = 1024**2
@@ -250,3 +254,41 @@ def card_scene(*devices: NvmlDevice, **fields: Any) -> Scene:
 def at(scene: Scene, second: float, **fields: Any) -> Scene:
     """The same scene at another time."""
     return replace(scene, at=second, **fields)
+
+
+class Run:
+    """An agent's decisions one after the other. An eviction is answered as ``outcome`` says before the next sample."""
+
+    def __init__(self, outcome: Outcome | None = "accepted") -> None:
+        self.state = State()
+        self.outcome = outcome
+        self.told: list[Event] = []
+
+    def step(self, scene: Scene) -> Plan:
+        """The plan for one more sample."""
+        self.state, plan = decide(self.state, scene.facts(), scene.at)
+        self.told = list(plan.events)
+        if self.outcome is not None:
+            for eviction in plan.evictions:
+                result = EvictionResult(uid=eviction.uid, outcome=self.outcome)
+                self.state, events = learn(self.state, plan, result, scene.at)
+                self.told += events
+        return plan
+
+    def steps(self, scene: Scene, *seconds: float) -> Plan:
+        """The plan of the last of several samples of one scene."""
+        plan = None
+        for second in seconds:
+            plan = self.step(at(scene, second))
+        assert plan is not None
+        return plan
+
+
+def evicted(plan: Plan) -> list[str]:
+    """UIDs of the pods to evict, in order."""
+    return [eviction.uid for eviction in plan.evictions]
+
+
+def held_codes(plan: Plan) -> dict[str, str]:
+    """Code by uid of the pods that are held."""
+    return {held.uid: held.code for held in plan.held}

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 import yaml
 
-from edgeagent import cli, config
+from edgeagent import cli, config, quantity
 from edgeagent.config import Config
-from edgeagent.memory.types import BoardKind, Health, Origin
-from edgeagent.plan import conditions
+from edgeagent.facts import GPU_MEMORY, ContainerFacts, NodeFacts, PodFacts
+from edgeagent.memory import budgets
+from edgeagent.memory.types import Board, BoardKind, Device, Health, Origin
+from edgeagent.plan import conditions, labels, owners
 from edgeagent.plan.breaches import PodState
 from edgeagent.plan.types import Breach, HeldCode
+from edgeagent.quantity import GIB, MIB
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
@@ -192,3 +195,74 @@ def test_every_value_is_on_the_explain_page(values: Any) -> None:
 @pytest.mark.parametrize("kind", conditions.TYPES)
 def test_every_condition_is_documented(kind: str) -> None:
     assert kind in documented(page("reference/node-keys.md"))
+
+
+def part(text: str, heading: str) -> str:
+    return text.split(f"\n## {heading}\n")[1].split("\n## ", maxsplit=1)[0]
+
+
+def test_every_label_is_documented_and_no_other() -> None:
+    gpu = Device(uuid="u", name="n", memory="unified", health="ok")
+    board = Board(
+        kind="jetson",
+        unified=True,
+        signals=(),
+        product="p",
+        soc="tegra234",
+        module="p3767-0005",
+        l4t="36.4.4",
+        jetpack="6.2.1",
+        driver_version="540.4.0",
+        cuda_version="12.6",
+        cuda_arch="8.7",
+        devices=(gpu,),
+    )
+    wanted = {*labels.describe(board, GIB), labels.AI_CAPABLE}
+
+    assert set(documented(part(page("reference/node-keys.md"), "Labels"))) == wanted
+
+
+UNITS = {
+    "quantity": ("1Gi", GIB),
+    "MiB": ("1", MIB),
+    "256 MiB": ("1", 256 * MIB),
+    "GiB": ("1", GIB),
+    "N": ("1", 8 * 10**9),
+}
+"""By the first words of a unit: a value as pods write it, and the bytes that it means (N is 8)."""
+
+
+def foreign_keys() -> Iterator[tuple[str, str, str]]:
+    """Each key of another project, where it stands and the first words of its unit."""
+    for names, where, unit in list(rows(part(page("reference/node-keys.md"), "Keys of other projects")))[1:]:
+        for key in re.findall(r"`([^`]+)`", names):
+            yield key, where, re.split(r",| ×", unit)[0]
+
+
+@pytest.mark.parametrize(("key", "where", "unit"), list(foreign_keys()))
+def test_a_documented_key_of_another_project_is_a_budget_in_its_unit(key: str, where: str, unit: str) -> None:
+    written, amount = UNITS[unit]
+    name = key.replace("<name>", "a").replace("<N>", "8")
+    limits = {name: quantity.parse(written)} if where == "limits" else {}
+    annotations = {name: written} if where == "annotations" else {}
+    container = ContainerFacts(name="a", kind="regular", limits=limits)
+    pod = PodFacts(namespace="n", name="p", uid="u", containers=(container,), annotations=annotations)
+
+    found = budgets.budget(pod, GPU_MEMORY, "unified", Config().policy, primary=True)
+
+    assert (found.gpu, found.source, found.key) == (amount, "foreign", name)
+
+
+@pytest.mark.parametrize(
+    "mark", [row[0] for row in list(rows(part(page("reference/node-keys.md"), "Marks of other owners")))[1:]]
+)
+def test_a_documented_mark_of_another_owner_is_known(mark: str) -> None:
+    for name in [name for name in re.findall(r"`([^`]+)`", mark) if name != "True"]:
+        key, _, value = name.partition("=")
+        node = NodeFacts(name="n", uid="u")
+        if mark.startswith("label"):
+            node = replace(node, labels={key: value or "any"})
+        else:
+            node = replace(node, conditions=({"type": key, "status": "True"},))
+
+        assert owners.other_owner(node) is not None, name

@@ -85,8 +85,8 @@ def test_for_people() -> None:
     assert quantity.human(None) == "unknown"
     assert quantity.human(0) == "0 MiB"
     assert quantity.human(512 * 2**20) == "512 MiB"
-    # 2.1 × 2^30 = 2 254 857 830.4
-    assert quantity.human(2_254_857_830) == "2.1 GiB"
+    # 2.05 × 2^30 = 2 201 170 739.2
+    assert quantity.human(2_201_170_739) == "2.05 GiB"
 
 
 @given(st.integers(min_value=0, max_value=2**62))

@@ -21,6 +21,7 @@ def test_what_is_kept_of_a_node() -> None:
             "metadata": {
                 "name": "edge-07",
                 "uid": "0000-7",
+                "resourceVersion": "12",
                 "labels": {"ai-capable": "true"},
                 "annotations": {"edgeagent.dev/mode": "observe"},
             },
@@ -34,6 +35,7 @@ def test_what_is_kept_of_a_node() -> None:
         }
     )
     assert (facts.name, facts.uid, facts.machine_id) == ("edge-07", "0000-7", "4c4c")
+    assert facts.version == "12"
     assert facts.capacity == {"memory": "8000000Ki", GPU_MEMORY: "6083Mi", "example.com/count": "5"}
     assert facts.allocatable == {"memory": "7900000Ki"}
     assert facts.labels == {"ai-capable": "true"}
@@ -43,8 +45,9 @@ def test_what_is_kept_of_a_node() -> None:
 
 
 def test_node_without_a_status_yet() -> None:
-    facts = node.parse({"metadata": {"name": "edge-07", "uid": "0000-7"}})
+    facts = node.parse({"metadata": {"name": "edge-07"}})
     assert facts.machine_id is None
+    assert (facts.uid, facts.version) == ("", "")
     assert (facts.capacity, facts.labels, facts.conditions) == ({}, {}, ())
 
 
@@ -69,7 +72,7 @@ def test_manager_of_a_capacity_key_is_who_wrote_it_last() -> None:
 
 @pytest.mark.parametrize(
     "obj",
-    [{}, {"metadata": {"name": "n"}}, {"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": ["Ready"]}}],
+    [{}, {"metadata": {"uid": "u"}}, {"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": ["Ready"]}}],
 )
 def test_odd_node_is_one_documented_error(obj: Any) -> None:
     with pytest.raises(ObjectError, match=r"node .* is not understood"):

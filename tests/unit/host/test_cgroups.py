@@ -197,6 +197,16 @@ def test_a_new_pod_is_found_without_a_walk_and_a_missing_one_by_few() -> None:
     assert files.calls["folders", f"{ROOT}/system.slice"] == 2
 
 
+def test_a_new_pod_beside_others_is_found_without_a_walk() -> None:
+    home = f"{ROOT}/system.slice/k3s-agent.service"
+    files = FaultyFiles({**V2, **v2(f"{home}/kubepods-pod{U_}.slice:cri-containerd:{C}", 9)})
+    pods = PodCgroups(files, Clock())
+    pods.sample([U])
+    files.tree = files.tree.overlay(v2(f"{home}/kubepods-pod{V.replace('-', '_')}.slice:cri-containerd:{D}", 4))
+    assert pods.sample([U, V])[V] == PodCgroup(host_bytes=4, exact=True, containers={D: 4})
+    assert files.calls["folders", ROOT] == 1
+
+
 def test_a_pod_that_vanishes_is_gone_at_once_and_found_again() -> None:
     files = FaultyFiles({**V2, **v2(SLICE, 9)})
     clock = Clock()
@@ -209,6 +219,19 @@ def test_a_pod_that_vanishes_is_gone_at_once_and_found_again() -> None:
     files.tree = whole
     clock.now = 4.0
     assert pods.sample([U])[U].host_bytes == 9
+
+
+def test_single_containers_are_read_more_slowly_than_their_pod() -> None:
+    container = f"{SLICE}/cri-containerd-{C}.scope"
+    files = FaultyFiles({**V2, **v2(SLICE, 9), **v2(container, 5)})
+    clock = Clock()
+    pods = PodCgroups(files, clock)
+    pods.sample([U])
+    files.tree = files.tree.overlay({**v2(SLICE, 19), **v2(container, 15)})
+    for clock.now in (2.0, 4.0, 6.0):
+        assert pods.sample([U])[U] == PodCgroup(host_bytes=19, exact=True, containers={C: 5})
+    clock.now = 8.0
+    assert pods.sample([U])[U] == PodCgroup(host_bytes=19, exact=True, containers={C: 15})
 
 
 def test_a_container_that_comes_or_goes_is_seen_at_once() -> None:

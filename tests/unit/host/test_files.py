@@ -271,8 +271,10 @@ def test_errors_leave_no_descriptor_open(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 10)
     (tmp_path / "folder").mkdir()
     files = RootFiles(tmp_path)
+    (tmp_path / "sys/fs/cgroup/memory").mkdir(parents=True)  # on a file system of another kind
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 (counted, not used)
     for _ in range(50):
+        assert files.names("sys/fs/cgroup/memory/") == ()
         for path in ("loop", "absent", "file/below", "folder", "../../absent", "file"):
             for ask in ("read", "names", "link", "exists", "stamp", "links", "folders"):
                 answer(files, ask, path)

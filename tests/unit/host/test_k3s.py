@@ -277,6 +277,18 @@ def test_a_drop_in_of_the_unit_replaces_its_command_line() -> None:
     assert (found.node_name, found.kube_reserved, found.data_dir) == ("new", None, "/d")
 
 
+def test_comments_inside_a_command_and_the_order_of_environments() -> None:
+    text = b"""[Service]
+EnvironmentFile=-/etc/%N.env
+Environment=K3S_DATA_DIR=/unit K3S_NODE_NAME=from-unit
+ExecStart=/usr/local/bin/k3s agent --kubelet-arg=kube-reserved=memory=1Gi \\
+# --kubelet-arg=kube-reserved=memory=9Gi \\
+    --docker
+"""
+    found = read({UNIT: text, "etc/k3s-agent.env": b"# K3S_NODE_NAME=comment\nK3S_DATA_DIR=/file\n"})
+    assert (found.data_dir, found.node_name, memory(found)) == ("/file", "from-unit", (None, "1Gi", None))
+
+
 # --- a kubelet without K3s ---
 
 PLAIN = "var/lib/kubelet/config.yaml"

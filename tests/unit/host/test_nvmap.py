@@ -113,6 +113,7 @@ NO_TABLE = {
     "cut off": GPU_BURN[:200],
     "a longer record": GPU_BURN.replace(b"23525644K", b"235256440K"),
     "DOS line ends": GPU_BURN.replace(b"\n", b"\r\n"),
+    "a shorter total": TITLE + row(b"a", 1, b"5K") + total(b"5K").replace(b" 5K", b"5K"),
     "unknown unit": TITLE + row(b"a", 1, b"300T"),
     "no unit": TITLE + row(b"a", 1, b"300"),
     "negative": TITLE + row(b"a", 1, b"-300K"),

@@ -158,6 +158,7 @@ def test_each_sign_of_a_tegra_is_enough_to_look(sign: dict[str, Entry]) -> None:
     processes: dict[str, Entry] = {"proc/4242/stat": STAT % (4242, b"x"), "proc/4242/fd/3": "/dev/nvhost-gpu"}
     assert sample({**processes, **sign}).gpu_node_holders.value == 1
     assert sample(processes, nvml(ORIN)).gpu_node_holders.value == 1
+    assert sample(processes, nvml({"name": "NVIDIA Thor"})).gpu_node_holders.value == 1
     assert sample(processes, nvml(T4)).gpu_node_holders.value is None
 
 

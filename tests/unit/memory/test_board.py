@@ -98,8 +98,14 @@ def test_a_soc_without_a_known_name_is_a_jetson_all_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("revision", "jetpack"),
-    [("R32 (release), REVISION: 7.1", "4.6.1"), ("R35 (release), REVISION: 3.1", "5.1.1"), ("R36 (release), REVISION: 3.0", "6.0"), ("R38 (release), REVISION: 4.0", "7.1"), ("R99 (release), REVISION: 1", None)],
-)  # fmt: skip
+    [
+        ("R32 (release), REVISION: 7.1", "4.6.1"),
+        ("R35 (release), REVISION: 3.1", "5.1.1"),
+        ("R36 (release), REVISION: 3.0", "6.0"),
+        ("R38 (release), REVISION: 4.0", "7.1"),
+        ("R99 (release), REVISION: 1", None),
+    ],
+)
 def test_jetpack_by_release(revision: str, jetpack: str | None) -> None:
     assert verdict(orin_files(l4t_release=f"# {revision}, GCID: 1")).jetpack == jetpack
 

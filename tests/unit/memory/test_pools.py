@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgeagent.config import Reserves
-from edgeagent.facts import BoardFiles, KubeletSettings, MemInfo, MigInstance, NvmlMemory, Reading
+from edgeagent.facts import KubeletSettings, MemInfo, MigInstance, NvmlMemory, Reading
 from edgeagent.memory import pools
 from edgeagent.memory.board import detect
 from edgeagent.memory.pools import PoolKey
@@ -14,6 +14,7 @@ from edgeagent.memory.types import Board, Device, Reserve
 from tests.unit.factories import CARD_UUID, GIB, KIB, MIB, card, card_files, config, igpu, meminfo, nvml, orin_files
 
 NONE = KubeletSettings()
+DEFAULTS = Reserves()
 
 
 def total_of(info: MemInfo, cpuless: int = 0, *, hugepages: bool = False) -> int:
@@ -47,11 +48,11 @@ def test_swap_and_free_memory_never_count() -> None:
 
 def lines(
     total: int,
-    settings: Reserves = Reserves(),
+    settings: Reserves = DEFAULTS,
     kubelet: KubeletSettings = NONE,
     cma: int = 0,
     mem_total: int | None = None,
-) -> tuple[tuple[str, int, str], ...]:  # noqa: B008, E501
+) -> tuple[tuple[str, int, str], ...]:
     info = meminfo(mem_total or total, cma_total=cma)
     return tuple((line.name, line.bytes, line.origin) for line in unified_lines(total, info, settings, kubelet))
 
@@ -119,7 +120,8 @@ def test_the_kubelet_wins_over_a_smaller_configured_value_too() -> None:
 
 
 def test_the_kubelets_percentage_is_of_memtotal_ours_of_the_pool() -> None:
-    # 2 GiB of huge pages: the pool has 6 GiB, MemTotal is 8 GiB. 5 % of 8 GiB = 429 496 729.6; 5 % of 6 GiB = 322 122 547.2
+    # 2 GiB of huge pages: the pool has 6 GiB, MemTotal is 8 GiB.
+    # 5 % of 8 GiB = 429 496 729.6; 5 % of 6 GiB = 322 122 547.2
     kubelet = KubeletSettings(eviction_hard=("5%", "f"))
     theirs = lines(6 * GIB, Reserves(headroom=0), kubelet, mem_total=8 * GIB)[3]
     ours = lines(6 * GIB, Reserves(headroom="5%"), mem_total=8 * GIB)[3]
@@ -268,4 +270,3 @@ def test_instances_of_one_card_share_its_key() -> None:
 def test_an_unread_meminfo_sizes_no_unified_pool() -> None:
     key = PoolKey("edgeagent.dev/gpu-memory", "unified", ())
     assert pools.size(key, config(), None, 0, NONE) is None
-    assert BoardFiles(arch="aarch64").cpuless_numa_bytes == 0

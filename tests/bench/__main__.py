@@ -1,0 +1,142 @@
+"""Runs the agent as a process beside the real control plane and prints its figures.
+
+Needs what the cluster tests need: ``python -m tests.controlplane.build`` once.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import time
+import uuid
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from tests.bench.figures import Figure
+from tests.bench.load import cgroup, fill
+from tests.cluster.agentprocess import AgentProcess
+from tests.cluster.objects import GPU_MEMORY, create_node, create_pod, get_pod, play_end, play_start, pod
+from tests.cluster.recorded import Board
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.waiting import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PODS, GPU_PROCESSES = 110, 30
+SETTLE, WATCH = 30.0, 60.0
+STARTS, BREACHES = 5, 20
+MIB = 1024 * 1024
+
+
+def main() -> None:
+    """Every figure, in one run."""
+    with tempfile.TemporaryDirectory() as scratch, ControlPlane(Path(scratch) / "plane") as plane:
+        figures = [*starts(plane, Path(scratch)), *footprint(plane, Path(scratch)), *reaction(plane, Path(scratch))]
+    print(f"Python {sys.version.split()[0]}, {psutil.cpu_count()} CPUs, {PODS} pods, {GPU_PROCESSES} GPU processes")
+    for figure in figures:
+        print(figure.line())
+
+
+def node(plane: ControlPlane) -> str:
+    """A fresh node without a kubelet."""
+    name = f"bench-{uuid.uuid4().hex[:8]}"
+    create_node(plane.api, name)
+    return name
+
+
+def starts(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
+    """From the start of the process to its endpoint, and to capacity on the node."""
+    ready, published = [], []
+    for number in range(STARTS):
+        name, folder = node(plane), scratch / f"start-{number}"
+        board = Board.copy(scratch / f"root-{number}")
+        begun, since = time.monotonic(), datetime.now(timezone.utc)
+        with AgentProcess(plane, name, board.root, folder, config=""):
+            ready.append(time.monotonic() - begun)
+            wait_for("capacity", lambda name=name: GPU_MEMORY in plane.api.read_node(name).status.capacity, every=0.01)
+        (patch, *_) = plane.audit(credential=plane.credential_id(name), resource="nodes/status", since=since)
+        published.append((patch.received - since).total_seconds())
+    yield Figure("start -> endpoint answers", "s", ready, "<= 1.5 s")
+    yield Figure("start -> capacity patch received", "s", published, "<= 3 s")
+
+
+def footprint(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
+    """Memory and CPU time at the default cadence on a busy board."""
+    name, board = node(plane), Board.copy(scratch / "busy")
+    fill(plane, board, name, pods=PODS, gpu_processes=GPU_PROCESSES)
+    with AgentProcess(plane, name, board.root, scratch / "busy-agent", config="") as agent:
+        agent.wait_ready()
+        time.sleep(SETTLE)
+        process = psutil.Process(agent.pid)
+        scrapes = [scrape(agent) for _ in range(200)]
+        before, cycles = process.cpu_times(), counted(agent)
+        time.sleep(WATCH)
+        after, turned = process.cpu_times(), counted(agent) - cycles
+        memory = process.memory_full_info()
+    spent = (after.user + after.system) - (before.user + before.system)
+    yield Figure("RSS", "MiB", [memory.rss / MIB], "<= 45 MiB")
+    yield Figure("private memory (USS)", "MiB", [memory.uss / MIB], "-")
+    yield Figure("CPU at default cadence", "%", [100 * spent / WATCH], "<= 0.5 % of a core")
+    yield Figure("CPU per cycle", "ms", [1000 * spent / turned], "-")
+    yield Figure("/metrics", "ms", [1000 * seconds for seconds in scrapes], "p95 <= 5 ms")
+
+
+def reaction(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
+    """Near the floor: from a breach in the files to the eviction received by the API server."""
+    name, board = node(plane), Board.copy(scratch / "near")
+    meminfo = (board.root / "proc/meminfo").read_text()
+    board.write("proc/meminfo", with_available(meminfo, 160 * 1024))
+    delays = []
+    with AgentProcess(plane, name, board.root, scratch / "near-agent", config="pressure: {floor: 128Mi}\n") as agent:
+        agent.wait_ready()
+        for number in range(BREACHES):
+            delays.append(breach(plane, board, name, meminfo, number))
+    yield Figure("near the floor: breach -> eviction received", "ms", delays, "p95 <= 300, max <= 500 ms")
+
+
+def breach(plane: ControlPlane, board: Board, name: str, meminfo: str, number: int) -> float:
+    """Milliseconds until the eviction of a pod that outgrows its budget arrives."""
+    pid, container = 20_000 + number, f"{20_000 + number:064x}"
+    manifest = pod(f"greedy-{number}", node=name, limits={GPU_MEMORY: "1Gi", "memory": "2Gi"})
+    live: Any = play_start(plane.api, create_pod(plane.api, manifest), container_id=container)
+    cgroup(board, live.metadata.uid, container)
+    board.process(pid, "greedy", live.metadata.uid, container, start=90_000 + number)
+    board.hold(pid, "greedy", 900)
+    time.sleep(3)
+    since = datetime.now(timezone.utc)
+    board.hold(pid, "greedy", 1500)
+    board.write("proc/meminfo", with_available(meminfo, 100 * 1024))
+    wait_for("eviction", lambda: (found := get_pod(plane.api, live)) and found.metadata.deletion_timestamp, every=0.02)
+    (call,) = plane.audit(credential=plane.credential_id(name), resource="pods/eviction", since=since)
+    board.end(pid)
+    play_end(plane.api, live)
+    board.write("proc/meminfo", with_available(meminfo, 160 * 1024))
+    time.sleep(2)
+    return (call.received - since).total_seconds() * 1000
+
+
+def with_available(meminfo: str, kib: int) -> str:
+    """The recording with another MemAvailable; the free CMA pages of it are 0."""
+    return re.sub(r"(?m)^MemAvailable: .*$", f"MemAvailable: {kib:>10} kB", meminfo)
+
+
+def counted(agent: AgentProcess) -> float:
+    """Cycles completed."""
+    match = re.search(r"(?m)^edgeagent_cycles_total (\S+)$", agent.text("/metrics"))
+    return float(match[1]) if match else 0.0
+
+
+def scrape(agent: AgentProcess) -> float:
+    """Seconds that one scrape takes."""
+    begun = time.monotonic()
+    agent.text("/metrics")
+    return time.monotonic() - begun
+
+
+if __name__ == "__main__":
+    main()

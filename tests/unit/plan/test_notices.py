@@ -1,0 +1,119 @@
+"""Events, each once while its reason holds; findings, worst first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgeagent.plan.notices import order
+from edgeagent.plan.types import Finding
+from tests.unit.factories import (
+    GIB,
+    MIB,
+    Held,
+    Run,
+    Scene,
+    at,
+    card,
+    card_scene,
+    config,
+    node,
+    nvml,
+    pod,
+)
+
+OVER = {"a": Held(gpu=2 * GIB)}
+
+
+def reasons(run: Run, scene: Scene) -> list[tuple[str, str]]:
+    run.step(scene)
+    return [(event.reason, event.regarding) for event in run.told]
+
+
+def test_a_breach_is_told_once_until_the_pod_is_below_again() -> None:
+    run = Run()
+    scene = Scene(pods=(pod("a", GIB),), held=OVER, node=None)
+    told = [("MemoryBudgetExceeded", "pod apps/a")]
+    assert reasons(run, scene) == told
+    assert reasons(run, at(scene, 2.0)) == []
+    assert reasons(run, at(replace(scene, held={}), 4.0)) == []
+    assert reasons(run, at(scene, 6.0)) == told
+
+
+def test_an_eviction_is_told_when_it_was_accepted() -> None:
+    run = Run()
+    scene = Scene(pods=(pod("a", GIB),), held=OVER, node=None)
+    run.steps(scene, 0.0, 8.0)
+    assert reasons(run, at(scene, 15.0)) == [("MemoryBudgetEvicted", "pod apps/a")]
+    assert reasons(run, at(scene, 17.0)) == []
+
+
+def test_a_refused_eviction_is_told_once() -> None:
+    run = Run("blocked")
+    scene = Scene(pods=(pod("a", GIB),), held=OVER, node=None)
+    run.steps(scene, 0.0, 8.0)
+    assert reasons(run, at(scene, 15.0)) == [("EvictionBlocked", "pod apps/a")]
+    assert [reasons(run, at(scene, float(second))) for second in (17, 20, 22)] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"gpu": 2048}, "UnderRequested"),
+        ({"gpu": 2 * GIB, "memory": GIB}, "UnderRequested"),
+        ({"annotations": {"edgeagent.dev/gpu-memory-limit": "lots"}}, "BudgetInvalid"),
+    ],
+)
+def test_figures_that_cannot_have_been_meant(fields: dict[str, Any], reason: str) -> None:
+    run = Run()
+    scene = Scene(pods=(pod("a", **fields),), node=None)
+    assert reasons(run, scene) == [(reason, "pod apps/a")]
+    assert reasons(run, at(scene, 2.0)) == []
+
+
+def test_a_request_above_the_largest_card() -> None:
+    # two cards of 1 and 2 GiB: the scheduler sees 3, no allocation can have more than 2
+    cards = (card("GPU-1", GIB, 0), card("GPU-2", 2 * GIB, 0, minor=1))
+    scene = card_scene(*cards, pods=(pod("a", 2 * GIB), pod("b", 2 * GIB + MIB)), node=None)
+    assert ("RequestTooLarge", "pod apps/b") in reasons(Run(), scene)
+    assert ("RequestTooLarge", "pod apps/a") not in reasons(Run(), scene)
+
+
+def test_a_capacity_that_is_published_is_told_on_the_node() -> None:
+    run = Run()
+    scene = Scene(config=config("reserves: {os: 1Gi, k3s: 512Mi, cma: 0, headroom: 0}"))
+    assert reasons(run, scene) == [("CapacityPublished", "node edge-1")]
+    # while the write is on its way
+    assert reasons(run, at(scene, 2.0)) == []
+    there = {"edgeagent.dev/gpu-memory": "6656Mi", "edgeagent.dev/gpu-milli": "1k"}
+    done = replace(scene, node=node(capacity=there, allocatable=there))
+    assert reasons(run, at(done, 4.0)) == []
+    # a kubelet that starts again sets it to 0
+    assert reasons(run, at(replace(scene, node=node(capacity={"edgeagent.dev/gpu-memory": "0"})), 6.0)) == [
+        ("CapacityPublished", "node edge-1")
+    ]
+
+
+def test_a_device_that_is_not_well_is_told_on_the_node() -> None:
+    run = Run()
+    run.step(card_scene(card()))
+    lost = card_scene(card(), nvml=nvml(count=0))
+    assert ("GPUUnavailable", "node edge-1") in reasons(run, at(lost, 2.0))
+    assert ("GPUUnavailable", "node edge-1") not in reasons(run, at(lost, 4.0))
+
+
+def test_overcommitted_is_told_on_the_youngest_that_booked() -> None:
+    pods = (pod("a", 5 * GIB, start_time=1.0), pod("b", 5 * GIB, start_time=2.0), pod("c", start_time=3.0))
+    assert [one for one in reasons(Run(), Scene(pods=pods, node=None)) if one[0] == "Overcommitted"] == [
+        ("Overcommitted", "pod apps/b")
+    ]
+
+
+def test_findings_are_sorted_worst_first() -> None:
+    def finding(severity: Any, name: str) -> Finding:
+        return Finding(id=name, severity=severity, certainty="certain", subject="node", summary="")
+
+    mixed = [finding("info", "a"), finding("warning", "b"), finding("error", "d"), finding("error", "c")]
+    assert [one.id for one in sorted(mixed, key=order)] == ["c", "d", "b", "a"]
