@@ -63,7 +63,9 @@ class Options:
 class Agent:
     """One running agent. ``config`` may be replaced between two cycles."""
 
-    def __init__(self, options: Options, config: Config, *, clock: Callable[[], float], wall: Callable[[], float]) -> None:
+    def __init__(
+        self, options: Options, config: Config, *, clock: Callable[[], float], wall: Callable[[], float]
+    ) -> None:
         self.config = config
         self.state = State()
         self.plan: Plan | None = None

@@ -56,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="edgeagent", description="GPU memory on NVIDIA edge boards: visible, schedulable and safe under K3s.")
+    parser = _Parser(
+        prog="edgeagent", description="GPU memory on NVIDIA edge boards: visible, schedulable and safe under K3s."
+    )
     parser.add_argument("--version", action="version", version=f"edgeagent {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
 
@@ -65,25 +67,39 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
 
     demo = commands.add_parser(
-        "demo", help="the whole agent in a minute, on a recorded board", description="Run the agent on a recorded board that changes."
+        "demo",
+        help="the whole agent in a minute, on a recorded board",
+        description="Run the agent on a recorded board that changes.",
     )
     _agent_options(demo)
-    demo.add_argument("--speed", type=_speed, default=1.0, metavar="N", help="run the recording N times as fast (default 1)")
+    demo.add_argument(
+        "--speed", type=_speed, default=1.0, metavar="N", help="run the recording N times as fast (default 1)"
+    )
     demo.add_argument("--keep", action="store_true", help="leave agent and endpoints up when the recording has ended")
     demo.set_defaults(command=_demo)
 
     explain = commands.add_parser(
-        "explain", help="what the board is and what the agent would do", description="Explain a recorded board, or this one."
+        "explain",
+        help="what the board is and what the agent would do",
+        description="Explain a recorded board, or this one.",
     )
-    explain.add_argument("snapshot", nargs="?", type=Path, metavar="SNAPSHOT", help="a snapshot folder or .tar.gz (default: this board)")
+    explain.add_argument(
+        "snapshot", nargs="?", type=Path, metavar="SNAPSHOT", help="a snapshot folder or .tar.gz (default: this board)"
+    )
     explain.add_argument("--format", choices=("text", "json"), default="text")
     _board_options(explain)
     explain.set_defaults(command=_explain)
 
     config = commands.add_parser("config", help="work with the configuration")
     actions = config.add_subparsers(required=True, metavar="ACTION", parser_class=_Parser)
-    check = actions.add_parser("check", help="report every problem of the configuration", description="Report every problem of the configuration.")
-    check.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: /etc/edgeagent/config.yaml and config.d")
+    check = actions.add_parser(
+        "check",
+        help="report every problem of the configuration",
+        description="Report every problem of the configuration.",
+    )
+    check.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="default: /etc/edgeagent/config.yaml and config.d"
+    )
     check.set_defaults(command=_config_check)
     return parser
 
@@ -92,14 +108,22 @@ def _board_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="configuration file; config.d is then ignored")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="credentials for the API server")
     parser.add_argument("--node", metavar="NAME", help="name of this node")
-    parser.add_argument("--host-root", type=Path, default=Path("/"), metavar="DIR", help="where the host's files are (default /)")
-    parser.add_argument("--nvml-replay", type=Path, metavar="FILE", help="read NVML's answers from FILE in place of the driver")
+    parser.add_argument(
+        "--host-root", type=Path, default=Path("/"), metavar="DIR", help="where the host's files are (default /)"
+    )
+    parser.add_argument(
+        "--nvml-replay", type=Path, metavar="FILE", help="read NVML's answers from FILE in place of the driver"
+    )
 
 
 def _agent_options(parser: argparse.ArgumentParser) -> None:
     _board_options(parser)
-    parser.add_argument("--state-dir", type=Path, metavar="DIR", help="default: $STATE_DIRECTORY, else /var/lib/edgeagent")
-    parser.add_argument("--runtime-dir", type=Path, metavar="DIR", help="default: $RUNTIME_DIRECTORY, else /run/edgeagent")
+    parser.add_argument(
+        "--state-dir", type=Path, metavar="DIR", help="default: $STATE_DIRECTORY, else /var/lib/edgeagent"
+    )
+    parser.add_argument(
+        "--runtime-dir", type=Path, metavar="DIR", help="default: $RUNTIME_DIRECTORY, else /run/edgeagent"
+    )
     parser.add_argument("--bind", metavar="ADDR", help="address of the endpoint, ADDRESS:PORT; port 0 takes a free one")
 
 
@@ -111,7 +135,7 @@ def _speed(text: str) -> float:
 
 
 def _config(arguments: argparse.Namespace) -> Config:
-    from edgeagent import config  # noqa: PLC0415
+    from edgeagent import config
 
     overrides = []
     if arguments.node:
@@ -122,13 +146,13 @@ def _config(arguments: argparse.Namespace) -> Config:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from edgeagent import daemon  # noqa: PLC0415
+    from edgeagent import daemon
 
     return daemon.run(arguments, lambda: _config(arguments))
 
 
 def _demo(arguments: argparse.Namespace) -> int:
-    from edgeagent.demo import play  # noqa: PLC0415
+    from edgeagent.demo import play
 
     return play.run(arguments, _config(arguments))
 
@@ -137,7 +161,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     if arguments.snapshot is not None:
         _explain_snapshot(arguments.snapshot, arguments.format)
     else:
-        from edgeagent.snapshot import live  # noqa: PLC0415
+        from edgeagent.snapshot import live
 
         config = _config(arguments)
         plan, at = live.look(
@@ -148,7 +172,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _explain_snapshot(path: Path, form: str) -> None:
-    from edgeagent.snapshot import recording, replay  # noqa: PLC0415
+    from edgeagent.snapshot import recording, replay
 
     found = recording.read(path)
     # All or nothing: a recording that turns out to be malformed half way prints no half answer.
@@ -157,7 +181,7 @@ def _explain_snapshot(path: Path, form: str) -> None:
 
 
 def _show(plan: Plan, at: float, config: Config, form: str, *, series: bool) -> None:
-    from edgeagent.plan import explain, report  # noqa: PLC0415
+    from edgeagent.plan import explain, report
 
     document = explain.document(plan, at, config.reserves)
     if form == "json":
@@ -167,7 +191,7 @@ def _show(plan: Plan, at: float, config: Config, form: str, *, series: bool) -> 
 
 
 def _config_check(arguments: argparse.Namespace) -> int:
-    from edgeagent import config  # noqa: PLC0415
+    from edgeagent import config
 
     if arguments.file is not None and not arguments.file.exists():
         raise InputError(f"{arguments.file}: does not exist")

@@ -59,7 +59,13 @@ class AnswerError(ClusterError):
     """
 
     def __init__(
-        self, code: int, *, reason: str = "", message: str = "", causes: Sequence[str] = (), retry_after: float | None = None
+        self,
+        code: int,
+        *,
+        reason: str = "",
+        message: str = "",
+        causes: Sequence[str] = (),
+        retry_after: float | None = None,
     ) -> None:
         self.code = code
         self.reason = reason

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 if TYPE_CHECKING:
     from edgeagent.config import Config
 
-T = TypeVar("T", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 
 PREFIX = "edgeagent.dev/"
 GPU_MEMORY = PREFIX + "gpu-memory"
@@ -25,7 +25,7 @@ MemoryKind = Literal["unified", "discrete"]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[T]):
+class Reading(Generic[T_co]):
     """One reading of one source.
 
     ``value`` is None when the source could not be read or gave nothing plausible; ``why``
@@ -33,7 +33,7 @@ class Reading(Generic[T]):
     """
 
     at: float
-    value: T | None
+    value: T_co | None
     why: str = ""
 
 
@@ -81,7 +81,10 @@ class BoardFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemInfo:
-    """``/proc/meminfo`` in bytes. A row the kernel does not print is None, CMA and Hugetlb excepted: no row, no such memory."""
+    """``/proc/meminfo`` in bytes.
+
+    A row the kernel does not print is None, CMA and Hugetlb excepted: no row, no such memory.
+    """
 
     total: int
     free: int | None = None
@@ -170,7 +173,7 @@ class NvmlDevice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nvml:
-    """One complete NVML sample. Return codes are NVML's own: 0 success, 3 not supported, 15 GPU lost …"""
+    """One complete NVML sample. Return codes are NVML's own: 0 success, 3 not supported, 15 GPU lost."""
 
     library: Literal["present", "absent"]
     init: int = 0

@@ -60,7 +60,9 @@ class Status:
             at=agent.host.attributed_at if agent.host else 0.0,
             max_age=agent.config.sampling.max_age,
             settings=agent.config.reserves,
-            config=ConfigHealth(digest=hashlib.sha256(repr(agent.config).encode()).hexdigest(), last_reload_ok=self.reload_ok),
+            config=ConfigHealth(
+                digest=hashlib.sha256(repr(agent.config).encode()).hexdigest(), last_reload_ok=self.reload_ok
+            ),
             loops=dict(self._loops()),
             readings=dict(self._readings(agent.host, plan)) if agent.host and plan else {},
             cluster=self._cluster(plan),
@@ -74,7 +76,10 @@ class Status:
         reconciler = self._agent.link.reconciler
         if reconciler is not None:
             # A crashed writer does not come back by itself.
-            yield "reconcile", LoopHealth(beat_at=float("-inf") if reconciler.failed else self._agent.cycled_at, allowed=allowed)
+            yield (
+                "reconcile",
+                LoopHealth(beat_at=float("-inf") if reconciler.failed else self._agent.cycled_at, allowed=allowed),
+            )
 
     def _readings(self, host: HostFacts, plan: Plan) -> Iterator[tuple[str, ReadingHealth]]:
         yield "meminfo", self._reading("meminfo", host.meminfo, frozenset({"memory"}))
@@ -83,15 +88,20 @@ class Status:
         if plan.pools:
             known = plan.usage.system_gpu
             why = "; ".join(plan.usage.problems)
-            yield "attribution", self._reading("attribution", Reading(host.attributed_at, known, why), frozenset({"gpu"}))
+            yield (
+                "attribution",
+                self._reading("attribution", Reading(host.attributed_at, known, why), frozenset({"gpu"})),
+            )
 
     def _reading(self, name: str, reading: Reading[object], feeds: frozenset[Feed]) -> ReadingHealth:
         if reading.value is not None:
             self._succeeded[name] = reading.at
         stalled = "stalled" in reading.why
-        self._waiting = {**self._waiting, name: self._waiting.get(name, reading.at)} if stalled else {
-            other: at for other, at in self._waiting.items() if other != name
-        }
+        self._waiting = (
+            {**self._waiting, name: self._waiting.get(name, reading.at)}
+            if stalled
+            else {other: at for other, at in self._waiting.items() if other != name}
+        )
         return ReadingHealth(
             succeeded_at=self._succeeded.get(name),
             max_age=self._agent.config.sampling.max_age,
@@ -115,7 +125,9 @@ class Status:
             fresh_at=facts.fresh_at,
             succeeded_at=link.client.last_success if link.client else None,
             error=next(iter(troubles), link.problem),
-            refused=tuple(Refused(part=one.part, code=one.code, message=one.message) for one in outcome.refused) if outcome else (),
+            refused=tuple(Refused(part=one.part, code=one.code, message=one.message) for one in outcome.refused)
+            if outcome
+            else (),
             published=self._published,
         )
 

@@ -70,7 +70,9 @@ async def _cluster(config: Config, host: HostFacts, kubeconfig: Path) -> Cluster
         if name is None:
             message = "which node this is is not certain; give --node"
             raise InputError(message)
-        listed: dict[str, Any] = await client.request("GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={name}"})
+        listed: dict[str, Any] = await client.request(
+            "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={name}"}
+        )
         found = await client.request("GET", f"/api/v1/nodes/{name}")
     return ClusterFacts(
         node=node.parse(found), pods=tuple(pods.parse(item) for item in listed["items"]), fresh_at=time.monotonic()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -70,8 +71,14 @@ def read(path: Path) -> Recording:
         raise InputError(message)
     frames = _frames(path, entries)
     settings = entries.get("config.yaml")
-    config = configuration.load([(f"{path}/config.yaml", _text(path, "config.yaml", settings))] if settings is not None else [])
-    samples = [_sample(path, _overlaid(path, entries, frame), at) for frame, at in frames] if frames else [_sample(path, entries, 0.0)]
+    config = configuration.load(
+        [(f"{path}/config.yaml", _text(path, "config.yaml", settings))] if settings is not None else []
+    )
+    samples = (
+        [_sample(path, _overlaid(path, entries, frame), at) for frame, at in frames]
+        if frames
+        else [_sample(path, entries, 0.0)]
+    )
     return Recording(
         name=str(path),
         node=about.get("node"),
@@ -108,7 +115,7 @@ def _frames(path: Path, entries: Mapping[str, Entry]) -> list[tuple[str, float]]
             problems.append(f'{path}/frames.yaml: expected {{frame: "0000", at: 0.0}}, got {item!r}')
     if not frames and not problems:
         problems.append(f"{path}/frames.yaml: expected a list of frames")
-    if any(later[1] <= earlier[1] for earlier, later in zip(frames, frames[1:], strict=False)):
+    if any(later[1] <= earlier[1] for earlier, later in pairwise(frames)):
         problems.append(f"{path}/frames.yaml: times must rise strictly")
     if problems:
         raise InputError(problems)
@@ -124,7 +131,11 @@ def _overlaid(path: Path, entries: Mapping[str, Entry], frame: str) -> dict[str,
     kept = {name: entry for name, entry in entries.items() if not _below(name, gone)}
     for name, entry in changes.items():
         if entry is not None:
-            kept = {other: old for other, old in kept.items() if not other.startswith(name + "/")} if name not in kept else kept
+            kept = (
+                {other: old for other, old in kept.items() if not other.startswith(name + "/")}
+                if name not in kept
+                else kept
+            )
         kept[name] = entry
     return kept
 

@@ -11,6 +11,7 @@ import tempfile
 import time
 import uuid
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,11 +59,16 @@ def starts(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
         begun, since = time.monotonic(), datetime.now(timezone.utc)
         with AgentProcess(plane, name, board.root, folder, config=""):
             ready.append(time.monotonic() - begun)
-            wait_for("capacity", lambda name=name: GPU_MEMORY in plane.api.read_node(name).status.capacity, every=0.01)
+            wait_for("capacity", partial(is_published, plane, name), every=0.01)
         (patch, *_) = plane.audit(credential=plane.credential_id(name), resource="nodes/status", since=since)
         published.append((patch.received - since).total_seconds())
     yield Figure("start -> endpoint answers", "s", ready, "<= 1.5 s")
     yield Figure("start -> capacity patch received", "s", published, "<= 3 s")
+
+
+def is_published(plane: ControlPlane, name: str) -> bool:
+    """The node has capacity."""
+    return GPU_MEMORY in plane.api.read_node(name).status.capacity
 
 
 def footprint(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
@@ -91,11 +97,10 @@ def reaction(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
     name, board = node(plane), Board.copy(scratch / "near")
     meminfo = (board.root / "proc/meminfo").read_text()
     board.write("proc/meminfo", with_available(meminfo, 160 * 1024))
-    delays = []
+    delays: list[float] = []
     with AgentProcess(plane, name, board.root, scratch / "near-agent", config="pressure: {floor: 128Mi}\n") as agent:
         agent.wait_ready()
-        for number in range(BREACHES):
-            delays.append(breach(plane, board, name, meminfo, number))
+        delays.extend(breach(plane, board, name, meminfo, number) for number in range(BREACHES))
     yield Figure("near the floor: breach -> eviction received", "ms", delays, "p95 <= 300, max <= 500 ms")
 
 

@@ -63,7 +63,7 @@ class AgentProcess:
         if self._process and self._process.poll() is None:
             self.stop()
         if kind:
-            print(self.log.read_text())  # what a failing test shows
+            sys.stdout.write(self.log.read_text())  # what a failing test shows
 
     def start(self) -> None:
         """Start it; returns when its endpoint answers."""

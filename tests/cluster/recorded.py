@@ -55,7 +55,24 @@ class Board:
 
     def process(self, pid: int, name: str, pod_uid: str, container_id: str, *, start: int = 90000) -> None:
         """Let a process of a pod's container run on the board."""
-        fields = " ".join(["S", "1", str(pid), str(pid), "0", "-1", "4194560", *["0"] * 10, "20", "0", "1", "0", str(start), *["0"] * 30])
+        fields = " ".join(
+            [
+                "S",
+                "1",
+                str(pid),
+                str(pid),
+                "0",
+                "-1",
+                "4194560",
+                *["0"] * 10,
+                "20",
+                "0",
+                "1",
+                "0",
+                str(start),
+                *["0"] * 30,
+            ]
+        )
         self.write(f"proc/{pid}/stat", f"{pid} ({name}) {fields}\n")
         self.write(f"proc/{pid}/comm", f"{name}\n")
         self.write(f"proc/{pid}/status", f"Name:\t{name}\nVmSize:\t  1048576 kB\n")

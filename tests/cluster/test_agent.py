@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import time
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster.agentprocess import AgentProcess
+from tests.cluster.agentprocess import QUICK, AgentProcess
 from tests.cluster.objects import (
     GPU_MEMORY,
     create_node,
@@ -19,8 +20,6 @@ from tests.cluster.objects import (
     play_end,
     play_start,
     pod,
-    wait_gone,
-    wait_pod,
 )
 from tests.cluster.recorded import EMPTY_BOARD, Board
 from tests.controlplane.audit import WRITES
@@ -76,6 +75,10 @@ def evictions(plane: ControlPlane, node: str, since: datetime) -> list[Any]:
     return plane.audit(credential=plane.credential_id(node), resource="pods/eviction", since=since)
 
 
+def is_on(plane: ControlPlane, pod: Any, node: str) -> bool:
+    return bool(get_pod(plane.api, pod).spec.node_name == node)
+
+
 def terminating(plane: ControlPlane, pod: Any) -> bool:
     now = get_pod(plane.api, pod)
     return now is not None and now.metadata.deletion_timestamp is not None
@@ -105,8 +108,9 @@ def test_the_board_is_on_the_node_written_by_the_nodes_own_credential(
     assert agent.get("/api/v1/pools")[1]["pools"][0]["advertised_bytes"] == 5827 * 1024 * 1024
 
 
+@pytest.mark.usefixtures("agent")
 def test_the_scheduler_packs_pods_by_gpu_memory_and_leaves_the_cpu_node_alone(
-    control_plane: ControlPlane, hand_node: str, agent: AgentProcess, namespace: str
+    control_plane: ControlPlane, hand_node: str, namespace: str
 ) -> None:
     api = control_plane.api
     create_node(api, f"{hand_node}-cpu", memory="64Gi")
@@ -116,7 +120,7 @@ def test_the_scheduler_packs_pods_by_gpu_memory_and_leaves_the_cpu_node_alone(
             for name in ("one", "two")
         ]
         for each in made:
-            wait_for("placed", lambda each=each: get_pod(api, each).spec.node_name == hand_node)
+            wait_for("placed", partial(is_on, control_plane, each, hand_node))
             play_start(api, get_pod(api, each))
         # 5827 − 2 × 512 MiB of host parts; 4096 of the 4803 MiB are requested.
         wait_capacity(control_plane, hand_node, "4803Mi")
@@ -136,8 +140,9 @@ def test_the_scheduler_packs_pods_by_gpu_memory_and_leaves_the_cpu_node_alone(
         api.delete_node(f"{hand_node}-cpu")
 
 
+@pytest.mark.usefixtures("agent")
 def test_the_pod_over_its_budget_goes_its_neighbour_stays_and_its_successor_starts_anew(
-    control_plane: ControlPlane, hand_node: str, agent: AgentProcess, board: Board, namespace: str
+    control_plane: ControlPlane, hand_node: str, board: Board, namespace: str
 ) -> None:
     api, since = control_plane.api, datetime.now(timezone.utc)
     greedy = model(control_plane, board, hand_node, namespace, "greedy", 4242, 2600)
@@ -169,9 +174,8 @@ def _notes(api: Any, namespace: str, name: str, reason: str) -> list[str]:
     return [event.message for event in events if event.involved_object.name == name and event.reason == reason]
 
 
-def test_what_others_take_from_the_node_is_back_within_ten_seconds(
-    control_plane: ControlPlane, hand_node: str, agent: AgentProcess
-) -> None:
+@pytest.mark.usefixtures("agent")
+def test_what_others_take_from_the_node_is_back_within_ten_seconds(control_plane: ControlPlane, hand_node: str) -> None:
     zeroed = {"status": {"capacity": {GPU_MEMORY: "0"}, "allocatable": {GPU_MEMORY: "0"}}}
     patch_node_status(control_plane.api, hand_node, zeroed)
     wait_capacity(control_plane, hand_node, EMPTY_BOARD)
@@ -206,7 +210,7 @@ def test_capacity_never_falls_below_what_admitted_pods_hold_nor_goes_a_label_the
         first.stop()
 
     # The same board with reserves that leave 1 GiB, and without the runtime that proved the GPU path.
-    config = "reserves: {os: 6595Mi, k3s: 0, cma: 0, headroom: 0}\nlabels: {ai_capable: false}\nsampling: {interval: 500ms}\n"
+    config = "reserves: {os: 6595Mi, k3s: 0, cma: 0, headroom: 0}\nlabels: {ai_capable: false}\n" + QUICK
     with AgentProcess(control_plane, hand_node, board.root, tmp_path / "second", config=config) as second:
         second.wait_ready()
         wait_capacity(control_plane, hand_node, "4Gi")  # as the server spells 4096Mi
@@ -254,10 +258,9 @@ def test_an_outage_in_mid_breach_costs_at_most_one_eviction_afterwards(
         control_plane.restart_controllers()
 
 
+@pytest.mark.usefixtures("agent")
 @pytest.mark.timeout(300)
-def test_idle_means_no_writes(
-    control_plane: ControlPlane, hand_node: str, agent: AgentProcess, board: Board, namespace: str
-) -> None:
+def test_idle_means_no_writes(control_plane: ControlPlane, hand_node: str, board: Board, namespace: str) -> None:
     model(control_plane, board, hand_node, namespace, "quiet", 4242, 1000)
     wait_capacity(control_plane, hand_node, "5315Mi")
     time.sleep(2)

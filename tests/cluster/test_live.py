@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +18,6 @@ from tests.controlplane.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.cluster.livenode import LiveNode
     from tests.controlplane.plane import ControlPlane
@@ -45,14 +44,19 @@ def agent(control_plane: ControlPlane, live_node: LiveNode, root: HostRoot, tmp_
         yield process
     keys = {GPU_MEMORY: None, "edgeagent.dev/gpu-milli": None}
     owned = {"labels": {"ai-capable": None}, "annotations": {"edgeagent.dev/owned-keys": None}}
-    patch_node_status(control_plane.api, live_node.name, {"metadata": owned, "status": {"capacity": keys, "allocatable": keys}})
+    patch_node_status(
+        control_plane.api, live_node.name, {"metadata": owned, "status": {"capacity": keys, "allocatable": keys}}
+    )
 
 
 @contextmanager
-def running(plane: ControlPlane, node: LiveNode, namespace: str, *names: str) -> Iterator[list[Any]]:
+def running(plane: ControlPlane, namespace: str, *names: str) -> Iterator[list[Any]]:
     """Live pods of one image that the default scheduler has placed on the node."""
     made = [
-        create_pod(plane.api, pod(name, namespace=namespace, limits=LIMITS, selector=AI_CAPABLE, args=["--hold", "20"], grace=2))
+        create_pod(
+            plane.api,
+            pod(name, namespace=namespace, limits=LIMITS, selector=AI_CAPABLE, args=["--hold", "20"], grace=2),
+        )
         for name in names
     ]
     yield [wait_pod(plane.api, each, "Running") for each in made]
@@ -71,14 +75,18 @@ def main_pid(node: LiveNode, live: Any) -> int:
 def is_running(plane: ControlPlane, live: Any) -> bool:
     now = get_pod(plane.api, live)
     statuses = (now.status.container_statuses or []) if now else []
-    return bool(statuses) and now.metadata.deletion_timestamp is None and all(one.state.running and not one.restart_count for one in statuses)
+    return (
+        bool(statuses)
+        and now.metadata.deletion_timestamp is None
+        and all(one.state.running and not one.restart_count for one in statuses)
+    )
 
 
 def test_the_live_pod_over_its_budget_is_evicted_and_its_neighbour_lives_on(
     control_plane: ControlPlane, live_node: LiveNode, root: HostRoot, agent: AgentProcess, namespace: str
 ) -> None:
     api, since = control_plane.api, datetime.now(timezone.utc)
-    with running(control_plane, live_node, namespace, "greedy", "modest") as (greedy, modest):
+    with running(control_plane, namespace, "greedy", "modest") as (greedy, modest):
         greedy_pid, modest_pid = main_pid(live_node, greedy), main_pid(live_node, modest)
         root.show({greedy_pid, modest_pid})
         within = [("load", greedy_pid, 2000 * 1024), ("load", modest_pid, 2000 * 1024)]
@@ -93,16 +101,18 @@ def test_the_live_pod_over_its_budget_is_evicted_and_its_neighbour_lives_on(
         assert all(20 << 20 <= by_name[name]["host_bytes"] < 60 << 20 for name in ("greedy", "modest"))
 
         root.write(NVMAP, nvmap_table([("load", greedy_pid, 2600 * 1024), within[1]]))
-        wait_for("process of greedy gone", lambda: not os.path.exists(f"/proc/{greedy_pid}"))
+        wait_for("process of greedy gone", lambda: not Path(f"/proc/{greedy_pid}").exists())
         root.show({modest_pid})
         root.write(NVMAP, nvmap_table(within[1:]))
         wait_gone(api, greedy)
 
-        calls = control_plane.audit(credential=control_plane.credential_id(live_node.name), resource="pods/eviction", since=since)
+        calls = control_plane.audit(
+            credential=control_plane.credential_id(live_node.name), resource="pods/eviction", since=since
+        )
         assert [(call.name, call.code) for call in calls] == [("greedy", 201)]
-        assert calls[0].body["deleteOptions"] == {
-            "gracePeriodSeconds": 2, "preconditions": {"uid": greedy.metadata.uid},
-        } | {key: calls[0].body["deleteOptions"][key] for key in ("kind", "apiVersion") if key in calls[0].body["deleteOptions"]}
+        options = calls[0].body["deleteOptions"]
+        assert options["gracePeriodSeconds"] == 2
+        assert options["preconditions"] == {"uid": greedy.metadata.uid}
         (event,) = [one for one in api.list_namespaced_event(namespace).items if one.reason == "MemoryBudgetEvicted"]
         assert event.involved_object.uid == greedy.metadata.uid
         assert all(part in event.message for part in ("2.54 GiB", "2.00 GiB", "2600Mi"))
@@ -118,7 +128,7 @@ def test_a_restarted_kubelet_finds_the_capacity_and_kills_no_pod(
         status = api.read_node(live_node.name).status
         return {status.capacity.get(GPU_MEMORY), status.allocatable.get(GPU_MEMORY)}
 
-    with running(control_plane, live_node, namespace, "one", "two") as pods:
+    with running(control_plane, namespace, "one", "two") as pods:
         pids = {main_pid(live_node, each) for each in pods}
         wait_for("both counted", lambda: amounts() == {TWO_MODELS})
 

@@ -28,12 +28,13 @@ from tests.properties.worlds import (
     pods,
     reborn,
     scene,
+    sequences,
     spared,
     steps,
 )
 from tests.unit.factories import GIB, MIB, Held, Run, Scene, at
 
-SEQUENCES = st.lists(steps(), min_size=1, max_size=14)
+SEQUENCES = sequences()
 
 
 def run(given_pods: tuple[PodFacts, ...], sequence: list[Step], configured: Config) -> list[tuple[Scene, Step, Plan]]:
@@ -53,7 +54,7 @@ def run(given_pods: tuple[PodFacts, ...], sequence: list[Step], configured: Conf
 # --- evictions -----------------------------------------------------------------------
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(pods(), SEQUENCES)
 def test_every_eviction_names_a_pod_that_is_over_its_budget_now_and_may_go(
     given_pods: tuple[PodFacts, ...], sequence: list[Step]
@@ -70,7 +71,7 @@ def test_every_eviction_names_a_pod_that_is_over_its_budget_now_and_may_go(
             assert 1 <= eviction.grace_seconds <= 30
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pods(), SEQUENCES)
 def test_with_every_policy_on_pods_within_their_rights_go_only_under_pressure(
     given_pods: tuple[PodFacts, ...], sequence: list[Step]
@@ -93,7 +94,7 @@ def test_with_every_policy_on_pods_within_their_rights_go_only_under_pressure(
                 assert held.gpu
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pods(), SEQUENCES)
 def test_nobody_over_a_budget_nobody_evicted(given_pods: tuple[PodFacts, ...], sequence: list[Step]) -> None:
     calm = [
@@ -109,7 +110,7 @@ def _within(given_pods: tuple[PodFacts, ...], name: str, held: Held) -> Held:
     return Held(gpu=0, host=0) if owner is not None and over(owner, held) else held
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pods(), steps())
 def test_a_single_sample_never_evicts(given_pods: tuple[PodFacts, ...], step: Step) -> None:
     hasty = replace(DRASTIC, policy=replace(DRASTIC.policy, grace=0.001))
@@ -121,7 +122,7 @@ def test_a_single_sample_never_evicts(given_pods: tuple[PodFacts, ...], step: St
     assert again.evictions == ()
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(pods(), SEQUENCES)
 def test_outside_pressure_one_at_a_time(given_pods: tuple[PodFacts, ...], sequence: list[Step]) -> None:
     quiet = [replace(step, available=30 * GIB) for step in sequence]
@@ -135,6 +136,27 @@ def test_outside_pressure_one_at_a_time(given_pods: tuple[PodFacts, ...], sequen
             assert now - accepted >= 10.0 or accepted == 0.0
             if step.outcome == "accepted":
                 accepted = now
+
+
+def test_the_worlds_are_worth_a_search() -> None:
+    """The sequences above lead to evictions, to pressure and to each kind of breach; else they would prove nothing."""
+    breaches: set[str] = set()
+    codes: set[str] = set()
+    pressure = False
+
+    @settings(max_examples=150)
+    @given(pods(), SEQUENCES)
+    def search(given_pods: tuple[PodFacts, ...], sequence: list[Step]) -> None:
+        nonlocal pressure
+        for _, _, plan in run(given_pods, sequence, DRASTIC):
+            breaches.update(eviction.breach for eviction in plan.evictions)
+            codes.update(held.code for held in plan.held)
+            pressure = pressure or plan.danger.active
+
+    search()
+    assert breaches == {"gpu", "shared", "unbudgeted", "above-request"}
+    assert codes >= {"protected", "grace", "observe", "releasing"}
+    assert pressure
 
 
 # --- order does not matter -----------------------------------------------------------
@@ -162,7 +184,7 @@ def document(plan: Plan) -> dict[str, Any]:
     return found
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(pods(), SEQUENCES, st.integers(0, 2**32))
 def test_the_order_of_pods_and_rows_changes_nothing(
     given_pods: tuple[PodFacts, ...], sequence: list[Step], seed: int
@@ -182,7 +204,7 @@ def test_the_order_of_pods_and_rows_changes_nothing(
 # --- capacity ------------------------------------------------------------------------
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pods(), SEQUENCES)
 def test_capacity_does_not_move_with_load(given_pods: tuple[PodFacts, ...], sequence: list[Step]) -> None:
     """The pods stay the same; what they hold, what is free, the page cache and failing readings change."""
@@ -191,7 +213,7 @@ def test_capacity_does_not_move_with_load(given_pods: tuple[PodFacts, ...], sequ
     assert len(found) == 1
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(pods(), st.integers(0, 8 * GIB), st.integers(0, 8 * GIB), st.integers(0, 22 * GIB))
 def test_capacity_does_not_move_with_the_page_cache_or_swap(
     given_pods: tuple[PodFacts, ...], cache: int, free: int, swap: int
@@ -204,7 +226,7 @@ def test_capacity_does_not_move_with_the_page_cache_or_swap(
     assert first.node.capacity == second.node.capacity
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(SEQUENCES, pods())
 def test_capacity_never_falls_below_what_admitted_pods_hold(
     sequence: list[Step], given_pods: tuple[PodFacts, ...]
@@ -217,7 +239,7 @@ def test_capacity_never_falls_below_what_admitted_pods_hold(
         assert 0 <= advertised <= max(2 * BOARD, admitted + MIB)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(SEQUENCES, pods())
 def test_capacity_rises_only_after_five_quiet_seconds(sequence: list[Step], given_pods: tuple[PodFacts, ...]) -> None:
     now = 0.0
@@ -239,7 +261,7 @@ def test_capacity_rises_only_after_five_quiet_seconds(sequence: list[Step], give
 # --- what is said --------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(pods(), SEQUENCES)
 def test_nothing_is_written_twice(given_pods: tuple[PodFacts, ...], sequence: list[Step]) -> None:
     """A node that took every write is sent nothing more while nothing changes."""
@@ -267,7 +289,7 @@ def _applied(sample: Scene, plan: Plan) -> Scene:
     return replace(sample, node=node)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(pods(), SEQUENCES)
 def test_every_pod_over_its_budget_is_evicted_or_held_for_a_reason(
     given_pods: tuple[PodFacts, ...], sequence: list[Step]

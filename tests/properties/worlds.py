@@ -62,11 +62,11 @@ def pods(draw: st.DrawFn) -> tuple[PodFacts, ...]:
                 name,
                 budget,
                 memory,
-                namespace=draw(st.sampled_from(["apps", "apps", "kube-system"])),
-                mirror=draw(st.sampled_from([False, False, False, True])),
-                priority=draw(st.sampled_from([0, 5, 2_000_000_000])),
+                namespace=draw(st.sampled_from([*["apps"] * 7, "kube-system"])),
+                mirror=draw(st.sampled_from([*[False] * 7, True])),
+                priority=draw(st.sampled_from([0, 0, 0, 5, 5, 2_000_000_000])),
                 owner=draw(st.sampled_from([None, ("ReplicaSet", "web-1"), ("DaemonSet", "ds")])),
-                terminating=draw(st.sampled_from([False, False, False, True])),
+                terminating=draw(st.sampled_from([*[False] * 7, True])),
             )
         )
     return tuple(found)
@@ -78,15 +78,27 @@ def steps(draw: st.DrawFn) -> Step:
     names = st.frozensets(st.sampled_from(NAMES))
     usage = st.builds(Held, gpu=SIZES, host=st.one_of(st.none(), SIZES), exact=st.sampled_from([True, True, False]))
     return Step(
-        seconds=draw(st.sampled_from([0.1, 0.5, 2.0, 2.0, 4.0, 11.0])),
+        seconds=draw(st.sampled_from([2.0, 2.0, 2.0, 2.0, 0.1, 0.5, 4.0, 11.0])),
         held={name: draw(usage) for name in NAMES},
-        present=draw(st.one_of(st.just(frozenset(NAMES)), names)),
-        reborn=draw(st.one_of(st.just(frozenset()), st.just(frozenset()), names)),
-        readable=draw(st.sampled_from([True, True, True, False])),
+        present=draw(st.one_of(*[st.just(frozenset(NAMES))] * 4, names)),
+        reborn=draw(st.one_of(*[st.just(frozenset[str]())] * 5, names)),
+        readable=draw(st.sampled_from([*[True] * 9, False])),
         available=draw(st.sampled_from([8 * GIB, 8 * GIB, GIB, 100 * MIB, 0])),
-        annotated=draw(st.sampled_from([False, False, False, True])),
+        annotated=draw(st.sampled_from([*[False] * 9, True])),
         outcome=draw(st.sampled_from(OUTCOMES)),
     )
+
+
+@st.composite
+def sequences(draw: st.DrawFn) -> list[Step]:
+    """Samples in a row. What pods hold and what is free stays as it was more often than not: else no breach lasts."""
+    found: list[Step] = []
+    for step in draw(st.lists(steps(), min_size=1, max_size=14)):
+        if found and draw(st.sampled_from([True, True, True, False])):
+            found.append(replace(step, held=found[-1].held, available=found[-1].available))
+        else:
+            found.append(step)
+    return found
 
 
 def scene(given: tuple[PodFacts, ...], step: Step, second: float, settings: Config) -> Scene:

@@ -26,7 +26,7 @@ from edgeagent.demo.narrator import Narrator
 from edgeagent.demo.stage import StepError
 from tests.unit.demo.performing import setting
 
-DEMO = [sys.executable, "-m", "edgeagent", "demo", "--speed", "20"]
+DEMO = [sys.executable, "-m", "edgeagent", "demo", "--speed", "50"]
 
 
 @pytest.fixture
