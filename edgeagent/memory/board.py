@@ -170,7 +170,7 @@ def _cuda_version(nvml: Nvml | None) -> str | None:
 
 
 def _product(files: BoardFiles, devices: tuple[Device, ...], *, tegra: bool) -> str | None:
-    names = [device.name for device in devices if device.uuid]
+    names = [device.name for device in devices]
     if tegra:
         return files.model or (names[0] if names else None)
     return names[0] if names else files.product or files.model

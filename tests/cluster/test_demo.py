@@ -1,4 +1,4 @@
-"""``edgeagent demo`` against the real API server and scheduler: what it shows anybody without a cluster is what happens in one."""
+"""``edgeagent demo`` against the real API server and scheduler: what it shows without a cluster is what happens in one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import uuid
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
+
+import pytest
 
 from edgeagent.agent import Options
 from edgeagent.cluster.client import Client
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE", "get": "GET", "list": "GET", "watch": "GET"}
 
 
+@pytest.mark.may_block("now and then the agent reads its own cost from /proc, a quarter of a millisecond")
 async def test_the_story_happens_in_the_same_order(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> None:
     node, since, out = f"demo-{uuid.uuid4().hex[:8]}", datetime.now(timezone.utc), io.StringIO()
     agent = await asyncio.to_thread(control_plane.node_kubeconfig, node)

@@ -17,6 +17,6 @@ SYSTEMD = _needs(
     there=all(shutil.which(name) for name in ("systemd-analyze", "systemd-sysusers", "systemd-tmpfiles")),
 )
 ROOT = _needs(
-    "root, unshare, setpriv and libseccomp: apt-get install util-linux libseccomp2",
+    "root, unshare, setpriv, systemd-analyze and libseccomp: apt-get install util-linux systemd libseccomp2",
     there=os.geteuid() == 0 and all(shutil.which(name) for name in ("unshare", "setpriv", "systemd-analyze")),
 )

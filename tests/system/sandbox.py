@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import mmap
 import os
 import subprocess
 import sys
@@ -21,7 +22,7 @@ from tests.system.unit import section
 
 MODULE = "tests.system.sandbox"
 NOBODY = "65534"
-_PR_SET_MDWE = 65  # linux/prctl.h, from Linux 6.3
+_MASKED_EQ = 7  # SCMP_CMP_MASKED_EQ
 _ALLOW = 0x7FFF0000  # SCMP_ACT_ALLOW
 _EPERM = 0x00050001  # SCMP_ACT_ERRNO(EPERM)
 
@@ -73,21 +74,45 @@ def _expand(names: list[str]) -> list[str]:
     return found
 
 
+class _Condition(ctypes.Structure):
+    """``struct scmp_arg_cmp``: argument number, comparison, mask, value."""
+
+    _fields_ = (  # type: ignore[mutable-override]  # ctypes reads it once
+        ("arg", ctypes.c_uint),
+        ("op", ctypes.c_int),
+        ("a", ctypes.c_uint64),
+        ("b", ctypes.c_uint64),
+    )
+
+
+# What MemoryDenyWriteExecute means: each call is allowed if the argument has none of the bits of one of the masks.
+_PROTECTION = 2
+_NOT_BOTH = {
+    "mmap": (mmap.PROT_WRITE, mmap.PROT_EXEC),
+    "mprotect": (mmap.PROT_EXEC,),
+    "pkey_mprotect": (mmap.PROT_EXEC,),
+    "shmat": (0o100000,),  # SHM_EXEC
+}
+
+
 def _seal(allowed: list[str], command: list[str]) -> None:
-    """Give up writable code and all but the allowed system calls.
+    """Give up all but the allowed system calls, and of those what would make writable memory executable.
 
     Raises:
-        OSError: the kernel does not know one of both.
+        OSError: the filter is not taken.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_MDWE, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "PR_SET_MDWE")
     seccomp = ctypes.CDLL("libseccomp.so.2")
     seccomp.seccomp_init.restype = ctypes.c_void_p
     context = ctypes.c_void_p(seccomp.seccomp_init(_EPERM))
     for name in allowed:
         number = seccomp.seccomp_syscall_resolve_name(name.encode())
-        if number >= 0:
+        if number < 0:
+            continue  # a call of another architecture
+        masks = _NOT_BOTH.get(name, ())
+        for mask in masks:
+            condition = _Condition(_PROTECTION, _MASKED_EQ, mask, 0)
+            seccomp.seccomp_rule_add_array(context, _ALLOW, number, 1, ctypes.byref(condition))
+        if not masks:
             seccomp.seccomp_rule_add_array(context, _ALLOW, number, 0, None)
     if (code := seccomp.seccomp_load(context)) != 0:
         raise OSError(-code, "seccomp_load")

@@ -104,7 +104,9 @@ def the_neighbour_is_never_touched(order: Order) -> None:
 
 
 def nothing_that_the_agent_sends_is_refused(order: Order) -> None:
-    assert [(one.method, one.path, one.status) for one in order.requests if one.user == AGENT and one.status >= 400] == []
+    answers = [(one.method, one.path, one.status) for one in order.requests if one.user == AGENT]
+
+    assert [answer for answer in answers if answer[2] >= 400] == []
 
 
 ALL = (
