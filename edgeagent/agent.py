@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from edgeagent.cluster import naming
 from edgeagent.cluster.credentials import Credentials
-from edgeagent.facts import Facts, HostFacts
+from edgeagent.facts import Facts, HostFacts, KubeletSettings
 from edgeagent.host.files import RootFiles
 from edgeagent.host.nvml import NvmlSource, PynvmlSource
 from edgeagent.host.nvml_replay import ReplaySource
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from edgeagent.config import Config
     from edgeagent.plan.types import Eviction, EvictionResult, Plan
 
-K3S_KUBECONFIG = Path("/var/lib/rancher/k3s/agent/kubelet.kubeconfig")
+KUBELET_KUBECONFIG = "agent/kubelet.kubeconfig"
+"""The kubelet's own credential, below K3s' data directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +81,12 @@ class Agent:
         self._wall = wall
         self._rng = random.Random()  # noqa: S311 (jitter, not secrets)
         self._wake = asyncio.Event()
+        self._options = options
         self.reader = BoardReader(
             RootFiles(options.host_root), options.nvml(clock), data_dir=config.k3s.data_dir, clock=clock
         )
         self.link = Link(
-            Credentials(options.kubeconfig, k3s=K3S_KUBECONFIG, root=options.host_root),
+            self._credentials,
             expected=options.kubeconfig is not None or "KUBECONFIG" in os.environ,
             name=self._node_name,
             reconciler=self._reconciler,
@@ -94,6 +96,8 @@ class Agent:
 
     async def run(self, stop: asyncio.Event, shown: Callable[[Agent], None]) -> None:
         """Cycle until ``stop`` is set; ``shown`` is called after each cycle."""
+        # The first sample tells where K3s keeps its credentials, and which machine this is.
+        self.host = await self.reader.sample(())
         link = asyncio.create_task(self.link.run(), name="cluster link")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -177,6 +181,11 @@ class Agent:
         self.state, events = outcomes.learn(self.state, plan, result, self.now())
         self.link.reconciler.tell(events)
         self._wake.set()
+
+    def _credentials(self) -> Credentials:
+        found = self.host.kubelet.data_dir if self.host else KubeletSettings().data_dir
+        k3s = Path(self.config.k3s.data_dir or found) / KUBELET_KUBECONFIG
+        return Credentials(self._options.kubeconfig, k3s=k3s, root=self._options.host_root)
 
     async def _node_name(self, client: Client) -> str | None:
         files = self.host.files if self.host else None

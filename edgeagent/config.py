@@ -289,9 +289,8 @@ def load(documents: Sequence[tuple[str, str]]) -> Config:
         for path, value in _settings(Config, parsed, name, (), problems):
             _put(values, path, value)
     config: Config = _build(Config, values)
-    if not problems:
-        names = ", ".join(name for name, _ in documents)
-        problems = [f"{names}: {problem}" for problem in cross_check(config)]
+    names = ", ".join(name for name, _ in documents)
+    problems += [f"{names}: {problem}" for problem in cross_check(config)]
     if problems:
         raise ConfigError(problems)
     return config

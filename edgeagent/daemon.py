@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+CYCLES_MISSED = 5
+"""Intervals without a completed cycle that the watchdog has to bear."""
+
 
 def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
     """Run the agent until SIGTERM or SIGINT; ``load`` reads the configuration, again at each SIGHUP.
@@ -38,16 +41,18 @@ def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
     with lock.only_instance(runtime):
         writer = logs.start("INFO", os.environ)
         try:
-            asyncio.run(_serve(options, config, load, runtime))
+            asyncio.run(_serve(options, config, load, runtime, writer))
         finally:
             writer.finish()
     return 0
 
 
-async def _serve(options: Options, config: Config, load: Callable[[], Config], runtime: Path) -> None:
+async def _serve(
+    options: Options, config: Config, load: Callable[[], Config], runtime: Path, writer: logs.Logs
+) -> None:
     notifier = notify.Notifier(os.environ)
     agent = Agent(options, config, clock=time.monotonic, wall=time.time)
-    status = Status(agent)
+    status = Status(agent, lambda: writer.lost)
     serve = config.serve
     server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file, clock=time.monotonic, wall=time.time)
     stop = asyncio.Event()
@@ -66,6 +71,7 @@ async def _serve(options: Options, config: Config, load: Callable[[], Config], r
     def after_cycle(_: Agent) -> None:
         server.show(status.shown())
         if agent.cycles == 1:
+            _stretch_watchdog(notifier, agent.config)
             shield.settle()
             notifier.ready(_sentence(agent))
         notifier.alive()
@@ -90,6 +96,13 @@ def _reload(agent: Agent, status: Status, notifier: notify.Notifier, load: Calla
         for problem in error.problems:
             log.error("the configuration stays as it was: %s", problem)  # noqa: TRY400 (a sentence, no stack)
     notifier.ready()
+
+
+def _stretch_watchdog(notifier: notify.Notifier, config: Config) -> None:
+    """A cycle that is configured to take long must not look like one that hangs."""
+    wanted = CYCLES_MISSED * config.sampling.interval
+    if notifier.watchdog is not None and notifier.watchdog < wanted:
+        notifier.watch_every(wanted)
 
 
 def _sentence(agent: Agent) -> str:

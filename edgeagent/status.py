@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import psutil
@@ -39,8 +39,9 @@ class Status:
         reload_ok: whether the configuration files, as they are, could be used.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, lost_log_lines: Callable[[], int] = lambda: 0) -> None:
         self.reload_ok = True
+        self._lost_log_lines = lost_log_lines
         self._agent = agent
         self._process = psutil.Process()
         self._cost_at = float("-inf")
@@ -148,4 +149,5 @@ class Status:
             api_calls=dict(client.calls) if client else {},
             repatches=reconciler.rewrites if reconciler else 0,
             unknown_pods=self._unknown_pods,
+            lost_log_lines=self._lost_log_lines(),
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -13,57 +12,27 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from edgeagent.agent import Agent, Options
+from edgeagent.agent import Agent
 from edgeagent.cluster.client import Client
 from edgeagent.cluster.credentials import Credentials
-from edgeagent.config import Node, Serve
+from edgeagent.config import Config, Serve
 from edgeagent.demo import script
+from edgeagent.demo import setting as settings
 from edgeagent.demo.apiserver import ApiServer
 from edgeagent.demo.narrator import Narrator
 from edgeagent.demo.orin import Board
+from edgeagent.demo.setting import Setting
 from edgeagent.demo.stage import Cluster, StepError, until
 from edgeagent.errors import ClusterError, InputError
 from edgeagent.serve.http import Server
 from edgeagent.status import Status
 from edgeagent.system import dirs, lock
 
-if TYPE_CHECKING:
-    from edgeagent.config import Config
-
-NODE = "orin-nano"
-NAMESPACE = "default"
-AGENT, SCRIPT = "agent", "script"
-"""Who asks, for the demo's own API server."""
 _PICTURE_SECONDS = 30.0
 _WARNINGS = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Everything that one performance needs."""
-
-    config: Config
-    """Of the agent; its durations are already those of ``speed``."""
-    options: Options
-    """Of the agent. ``host_root`` is where the board is laid out."""
-    board_nvml: Path
-    """Where the recorded answers of NVML are laid out."""
-    agent_kubeconfig: Path
-    """Credentials of the agent, as in its options."""
-    kubeconfig: Path
-    """Credentials of the script, which plays operator and kubelet."""
-    runtime: Path
-    namespace: str = NAMESPACE
-    speed: float = 1.0
-    keep: bool = False
-    """Go on after the end of the story."""
-    clear: bool = False
-    """Take pods and node away in the end: the API server outlives the demo."""
 
 
 def run(arguments: argparse.Namespace, config: Config) -> int:
@@ -75,7 +44,7 @@ def run(arguments: argparse.Namespace, config: Config) -> int:
     """
     narrator = Narrator(sys.stdout, os.environ)
     with tempfile.TemporaryDirectory(prefix="edgeagent-demo-") as name, _warnings() as warnings:
-        setting = _setting(arguments, config, Path(name))
+        setting = settings.from_arguments(arguments, config, Path(name))
         with lock.only_instance(dirs.prepare(setting.runtime)):
             finished = asyncio.run(_play(setting, narrator, own=arguments.kubeconfig is None))
         for line in () if finished else warnings:
@@ -83,74 +52,94 @@ def run(arguments: argparse.Namespace, config: Config) -> int:
     return 0 if finished else 1
 
 
-def hurried(config: Config, speed: float) -> Config:
-    """``config`` with the durations that make up the story's pace divided by ``speed``."""
-    policy, pressure, sampling = config.policy, config.pressure, config.sampling
-    return replace(
-        config,
-        policy=replace(policy, grace=policy.grace / speed, start_grace=policy.start_grace / speed),
-        pressure=replace(pressure, horizon=pressure.horizon / speed),
-        # How old a reading may be depends on the machine that reads, which is not any faster.
-        sampling=replace(
-            sampling,
-            interval=sampling.interval / speed,
-            fast=sampling.fast / speed,
-            max_age=sampling.max_age / min(speed, 1.0),
-        ),
-    )
-
-
-def write_kubeconfig(path: Path, url: str, user: str) -> None:
-    """Credentials for the demo's own API server (JSON is YAML)."""
-    content = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "demo", "cluster": {"server": url}}],
-        "users": [{"name": user, "user": {"token": user}}],
-        "contexts": [{"name": "demo", "context": {"cluster": "demo", "user": user}}],
-        "current-context": "demo",
-    }
-    path.write_text(json.dumps(content), encoding="utf-8")
-
-
 async def perform(setting: Setting, narrator: Narrator, stop: asyncio.Event) -> bool:
     """Run the agent and the story side by side until the story has ended or ``stop`` is set; whether it ended.
 
     Raises:
+        InputError: the address of the endpoint or the folder of the board cannot be used.
         StepError: a step did not come to its end.
         ClusterError: the API server did not answer the script, or refused.
     """
-    board = Board(setting.options.host_root, setting.board_nvml)
-    await asyncio.to_thread(board.unpack)
-    # Opening the board's files blocks.
-    agent = await asyncio.to_thread(Agent, setting.options, setting.config, clock=time.monotonic, wall=time.time)
-    status, server = Status(agent), _endpoint(setting.config.serve)
-    await server.start()
-    await asyncio.to_thread(dirs.write_address, setting.runtime, server.address)
-    ended = asyncio.Event()
-    acting = asyncio.create_task(agent.run(ended, lambda _: server.show(status.shown())), name="agent")
-    telling = asyncio.create_task(_tell(setting, board, agent, narrator, server.address), name="story")
-    stopping = asyncio.create_task(stop.wait(), name="stop")
+    board = await asyncio.to_thread(_unpacked, setting)
+    server = await _endpoint(setting.config.serve)
     try:
-        await asyncio.wait({acting, telling, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if telling.done():
-            telling.result()
-            _sum_up(narrator, server.address, keep=setting.keep)
-            if setting.keep:
-                await asyncio.wait({acting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if acting.done():
-            acting.result()
-        return telling.done()
+        await asyncio.to_thread(dirs.write_address, setting.runtime, server.address)
+        # Opening the board's files blocks.
+        agent = await asyncio.to_thread(Agent, setting.options, setting.config, clock=time.monotonic, wall=time.time)
+        async with _acting(agent, server) as acting, Client(Credentials(setting.kubeconfig)) as client:
+            scene = script.Scene(
+                cluster=Cluster(client, setting.namespace),
+                board=board,
+                audience=_Audience(narrator, agent),
+                node=setting.config.node.name or settings.NODE,
+                speed=setting.speed,
+                grace=setting.config.policy.grace * setting.speed,
+            )
+            narrator.title("A recorded Jetson Orin Nano 8 GB, and the same agent that runs on a real one.")
+            narrator.title(f"Meanwhile it answers at http://{server.address}/metrics, /readyz and /api/v1/pods.")
+            try:
+                finished = await _told(scene, acting, stop)
+                if finished:
+                    _sum_up(narrator, server.address, keep=setting.keep)
+                if finished and setting.keep:
+                    await _first(stop, acting)
+                return finished
+            finally:
+                if setting.clear:
+                    await scene.cluster.clear()
     finally:
-        ended.set()
-        telling.cancel()
-        stopping.cancel()
-        await asyncio.gather(acting, telling, stopping, return_exceptions=True)
         await server.stop()
 
 
-def _endpoint(settings: Serve) -> Server:
-    return Server(settings.bind, tls=settings.tls, token_file=settings.token_file)
+@contextlib.asynccontextmanager
+async def _acting(agent: Agent, server: Server) -> AsyncIterator[asyncio.Task[None]]:
+    """The running agent, which shows itself through ``server``."""
+    status, ended = Status(agent), asyncio.Event()
+    task = asyncio.create_task(agent.run(ended, lambda _: server.show(status.shown())), name="agent")
+    try:
+        yield task
+    finally:
+        ended.set()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _told(scene: script.Scene, acting: asyncio.Task[None], stop: asyncio.Event) -> bool:
+    """Whether the story came to its end before ``stop`` was set."""
+    telling = asyncio.create_task(script.play(scene), name="story")
+    try:
+        await _first(stop, telling, acting)
+        return telling.done()
+    finally:
+        telling.cancel()
+        await asyncio.gather(telling, return_exceptions=True)
+
+
+async def _first(stop: asyncio.Event, *tasks: asyncio.Task[None]) -> None:
+    """Wait until one of ``tasks`` has ended, what ended it being raised here, or until ``stop`` is set."""
+    stopping = asyncio.create_task(stop.wait(), name="stop")
+    await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    for task in tasks:
+        if task.done():
+            task.result()
+
+
+def _unpacked(setting: Setting) -> Board:
+    board = Board(setting.options.host_root, setting.board_nvml)
+    try:
+        board.unpack()
+    except OSError as error:
+        raise InputError(f"{board.root}: the board cannot be laid out there: {error.strerror}") from error
+    return board
+
+
+async def _endpoint(serve: Serve) -> Server:
+    server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file)
+    try:
+        await server.start()
+    except OSError as error:
+        raise InputError(f"serve.bind: {serve.bind}: {error.strerror}") from error
+    return server
 
 
 async def _play(setting: Setting, narrator: Narrator, *, own: bool) -> bool:
@@ -158,36 +147,19 @@ async def _play(setting: Setting, narrator: Narrator, *, own: bool) -> bool:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    try:
-        if not own:
-            return await perform(setting, narrator, stop)
-        async with ApiServer() as server:
-            for path, user in ((setting.agent_kubeconfig, AGENT), (setting.kubeconfig, SCRIPT)):
-                await asyncio.to_thread(write_kubeconfig, path, server.url, user)
-            return await perform(setting, narrator, stop)
-    except (StepError, ClusterError) as error:
-        narrator.problem(f"The demo stopped: {error}")
-        return False
-
-
-async def _tell(setting: Setting, board: Board, agent: Agent, narrator: Narrator, address: str) -> None:
-    narrator.title("A recorded Jetson Orin Nano 8 GB, and the same agent that runs on a real one.")
-    narrator.title(f"Meanwhile it answers at http://{address}/metrics, /readyz and /api/v1/pods.")
-    node = setting.config.node.name or NODE
-    async with Client(Credentials(setting.kubeconfig)) as client:
-        scene = script.Scene(
-            cluster=Cluster(client, setting.namespace),
-            board=board,
-            audience=_Audience(narrator, agent),
-            node=node,
-            speed=setting.speed,
-            grace=setting.config.policy.grace * setting.speed,
-        )
+    async with contextlib.AsyncExitStack() as stack:
+        if own:
+            server = await stack.enter_async_context(ApiServer())
+            for path, user in ((setting.agent_kubeconfig, settings.AGENT), (setting.kubeconfig, settings.SCRIPT)):
+                await asyncio.to_thread(settings.write_kubeconfig, path, server.url, user)
         try:
-            await script.play(scene)
-        finally:
-            if setting.clear:
-                await script.clear(scene)
+            finished = await perform(setting, narrator, stop)
+        except (StepError, ClusterError) as error:
+            narrator.problem(f"The story did not come to its end: {error}")
+            return False
+    if not finished:
+        narrator.problem("The story was stopped before its end.")
+    return finished
 
 
 class _Audience:
@@ -221,34 +193,6 @@ def _sum_up(narrator: Narrator, address: str, *, keep: bool) -> None:
     else:
         narrator.title("To look around afterwards: edgeagent demo --keep, then curl its /api/v1/pools")
         narrator.title("On a board, without touching anything: edgeagent explain")
-
-
-def _setting(arguments: argparse.Namespace, config: Config, folder: Path) -> Setting:
-    root = arguments.host_root if arguments.host_root != Path("/") else folder / "host"
-    if root.exists() and any(root.iterdir()):
-        raise InputError(f"{root}: the demo lays out its own board there, so it has to be empty")
-    # The port of the service may be taken by the service.
-    bind = config.serve if config.serve != Serve() or arguments.bind else replace(config.serve, bind="127.0.0.1:0")
-    named = replace(config, serve=bind, node=Node(config.node.name or NODE))
-    runtime = arguments.runtime_dir or folder / "run"
-    agent_kubeconfig = arguments.kubeconfig or folder / "agent.kubeconfig"
-    return Setting(
-        config=hurried(named, arguments.speed),
-        options=Options(
-            kubeconfig=agent_kubeconfig,
-            host_root=root,
-            nvml_replay=arguments.nvml_replay or folder / "nvml.json",
-            state_dir=arguments.state_dir or folder / "state",
-            runtime_dir=runtime,
-        ),
-        board_nvml=folder / "nvml.json",
-        agent_kubeconfig=agent_kubeconfig,
-        kubeconfig=arguments.kubeconfig or folder / "script.kubeconfig",
-        runtime=runtime,
-        speed=arguments.speed,
-        keep=arguments.keep,
-        clear=arguments.kubeconfig is not None,
-    )
 
 
 class _Kept(logging.Handler):

@@ -101,13 +101,6 @@ async def play(scene: Scene) -> None:
     await third_runs(scene)
 
 
-async def clear(scene: Scene) -> None:
-    """Take pods and node away again, where the API server outlives the demo."""
-    for part in (DETECTOR, CHAT, SPEECH):
-        await scene.cluster.remove_pod(part.name)
-    await scene.cluster.remove_node(scene.node)
-
-
 async def board_appears(scene: Scene) -> None:
     """A node without a word about its GPU, which the agent finds and publishes."""
     await scene.cluster.register(scene.node, memory=MEMORY, machine_id=MACHINE_ID)

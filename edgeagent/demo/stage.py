@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from edgeagent.cluster.client import Client
@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _LOOK_EVERY = 0.05
 _NOT_FOUND = 404
+_GONE = (404, 409)
 _EVENTS = "/apis/events.k8s.io/v1"
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 # A Node has to say all of these; the script's node has no kubelet that could.
@@ -53,6 +54,8 @@ class Cluster:
 
     client: Client
     namespace: str
+    _made: dict[str, str] = field(default_factory=dict)
+    """UIDs of what was created here, by path: nothing else may be taken away again."""
 
     async def register(self, name: str, *, memory: str, machine_id: str) -> None:
         """Create a Ready node, as K3s does at its first start. K3s reserves nothing: all of it is allocatable."""
@@ -73,15 +76,11 @@ class Cluster:
             "nodeInfo": info,
         }
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
-        await self.client.request("POST", "/api/v1/nodes", body=body)
+        await self._create("/api/v1/nodes", body)
 
     async def node(self, name: str) -> dict[str, Any]:
         """The node as it is now."""
         return await self.client.request("GET", f"/api/v1/nodes/{name}")
-
-    async def remove_node(self, name: str) -> None:
-        """Delete the node, if it is there."""
-        await self._delete(f"/api/v1/nodes/{name}")
 
     async def run(self, name: str, *, memory: str, gpu_memory: str, selector: Mapping[str, str]) -> dict[str, Any]:
         """Create a pod of one container; its requests are these limits."""
@@ -91,7 +90,7 @@ class Cluster:
             "containers": [{"name": "model", "image": f"example.com/{name}:1", "resources": {"limits": limits}}],
         }
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
-        return await self.client.request("POST", self._pods(), body=body)
+        return await self._create(self._pods(), body)
 
     async def pod(self, name: str) -> dict[str, Any] | None:
         """The pod as it is now; None when it is gone."""
@@ -125,12 +124,14 @@ class Cluster:
         await self.client.request("PATCH", path, body={"status": status}, content_type=STRATEGIC_MERGE_PATCH)
 
     async def play_end(self, name: str, uid: str) -> None:
-        """What the kubelet does when the processes of a terminating pod are gone; nothing if the pod is."""
-        await self._delete(self._pods(name), {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+        """What the kubelet does when the processes of a terminating pod are gone."""
+        await self._delete(self._pods(name), uid)
 
-    async def remove_pod(self, name: str) -> None:
-        """Delete the pod at once, if it is there."""
-        await self._delete(self._pods(name), {"gracePeriodSeconds": 0})
+    async def clear(self) -> None:
+        """Take away what was created here, the last first, where it still is."""
+        while self._made:
+            path, uid = self._made.popitem()
+            await self._delete(path, uid)
 
     async def note(self, uid: str, reason: str) -> str | None:
         """The text of the first event of that reason about a pod."""
@@ -143,9 +144,17 @@ class Cluster:
     def _pods(self, name: str = "") -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods" + (f"/{name}" if name else "")
 
-    async def _delete(self, path: str, options: Mapping[str, Any] | None = None) -> None:
+    async def _create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        created = await self.client.request("POST", path, body=body)
+        metadata = created["metadata"]
+        self._made[f"{path}/{metadata['name']}"] = metadata["uid"]
+        return created
+
+    async def _delete(self, path: str, uid: str) -> None:
+        """At once, if it is there and still the same."""
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         try:
             await self.client.request("DELETE", path, body=options)
         except AnswerError as error:
-            if error.code != _NOT_FOUND:
+            if error.code not in _GONE:
                 raise

@@ -72,7 +72,7 @@ def overcommitted(pool: Pool) -> str:
 def kubelet_args(pool: Pool) -> str:
     """The K3s settings that make the scheduler's own memory dimension agree with the pool."""
     lines = {line.name: line.bytes for line in pool.reserves}
-    system = mib(ceil_mib(lines.get("os", 0) + lines.get("cma", 0)))
+    system = mib(ceil_mib(lines.get("os", 0)))
     kube = mib(ceil_mib(lines.get("k3s", 0)))
     # The flag replaces the whole map, K3s' own two disk thresholds with it.
     eviction_hard = (

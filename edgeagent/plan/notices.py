@@ -40,7 +40,10 @@ def events(
         *_node_events(facts, board, wish),
     ]
     fresh = tuple(event for key, event in due if key not in state.told)
-    return replace(state, told=frozenset(key for key, _ in due)), fresh
+    # A reading that failed ends nothing: what was said of that pod still stands.
+    unknown = {view.pod.uid for view in views if view.state == "unknown"}
+    standing = {key for key in state.told if unknown.intersection(key)}
+    return replace(state, told=frozenset(key for key, _ in due) | standing), fresh
 
 
 def pod_event(pod: PodFacts, reason: str, note: str) -> Event:

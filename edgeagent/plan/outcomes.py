@@ -29,9 +29,8 @@ def learn(state: State, plan: Plan, result: EvictionResult, now: float) -> tuple
         return _accepted(state, view, eviction, now), (pod_event(view.pod, "MemoryBudgetEvicted", eviction.message),)
     if result.outcome in ("gone", "recovered"):
         return replace(state, windows=_without(state.windows, result.uid)), ()
-    wait = result.retry_after if result.retry_after is not None else RETRY_SECONDS
-    if result.outcome in ("misconfigured", "forbidden"):
-        wait = max(wait, SLOW_RETRY_SECONDS)
+    usual = SLOW_RETRY_SECONDS if result.outcome in ("misconfigured", "forbidden") else RETRY_SECONDS
+    wait = result.retry_after if result.retry_after is not None else usual
     waiting = {uid: told for uid, told in state.blocked_until.items() if told[0] > now}
     state_after = replace(state, blocked_until={**waiting, result.uid: (now + wait, result.message or result.outcome)})
     if result.uid in state.blocked_until or result.outcome == "throttled":

@@ -33,7 +33,7 @@ class Link:
     """One connection to the cluster, for as long as the agent runs.
 
     Args:
-        credentials: where access comes from.
+        credentials: where access comes from, asked at each attempt.
         expected: access was configured, so its absence is a fault and not standalone operation.
         name: resolves the node's name; None: not certain, so nothing is written.
         reconciler: makes the reconciler of a node from client and name.
@@ -43,7 +43,7 @@ class Link:
 
     def __init__(
         self,
-        credentials: Credentials,
+        credentials: Callable[[], Credentials],
         *,
         expected: bool,
         name: Callable[[Client], Awaitable[str | None]],
@@ -87,9 +87,10 @@ class Link:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _hold(self) -> None:
-        await self._credentials.access()
+        credentials = self._credentials()
+        await credentials.access()
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(Client(self._credentials, clock=self._clock))
+            client = await stack.enter_async_context(Client(credentials, clock=self._clock))
             self.client = client
             self.node = await self._name(client)
             if self.node is None:
@@ -101,7 +102,7 @@ class Link:
             stack.push_async_callback(self.view.stop)
             self.reconciler.start()
             stack.push_async_callback(self.reconciler.stop)
-            log.info("node %s, as %s", self.node, self._credentials.identity)
+            log.info("node %s, as %s", self.node, credentials.identity)
             self.problem = ""
             await asyncio.Event().wait()
 

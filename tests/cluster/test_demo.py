@@ -1,4 +1,4 @@
-"""``edgeagent demo`` against the real API server and scheduler: what it shows without a cluster is what happens in one."""
+"""``edgeagent demo`` against the real API server and scheduler: what it shows is what happens in a cluster."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from edgeagent.cluster.client import Client
 from edgeagent.cluster.credentials import Credentials
 from edgeagent.config import Config, Node, Serve
 from edgeagent.demo import play
+from edgeagent.demo import setting as settings
 from edgeagent.demo.apiserver import Request
 from edgeagent.demo.narrator import Narrator
 from tests.controlplane.plane import ControlPlane
@@ -35,8 +36,8 @@ async def test_the_story_happens_in_the_same_order(control_plane: ControlPlane, 
     node, since, out = f"demo-{uuid.uuid4().hex[:8]}", datetime.now(timezone.utc), io.StringIO()
     agent = await asyncio.to_thread(control_plane.node_kubeconfig, node)
     config = replace(Config(), node=Node(node), serve=Serve(bind="127.0.0.1:0"))
-    setting = play.Setting(
-        config=play.hurried(config, SPEED),
+    setting = settings.Setting(
+        config=settings.hurried(config, SPEED),
         options=Options(kubeconfig=agent, host_root=tmp_path / "host", nvml_replay=tmp_path / "nvml.json"),
         board_nvml=tmp_path / "nvml.json",
         agent_kubeconfig=agent,
@@ -49,7 +50,7 @@ async def test_the_story_happens_in_the_same_order(control_plane: ControlPlane, 
 
     assert await play.perform(setting, Narrator(out, {}), asyncio.Event())
 
-    users = {f"system:node:{node}": play.AGENT, "admin": play.SCRIPT}
+    users = {f"system:node:{node}": settings.AGENT, "admin": settings.SCRIPT}
     log = await asyncio.to_thread(control_plane.audit, since=since)
     seen = order.Order([_received(one, users[one.user]) for one in log if one.user in users], node, namespace)
     for check in order.ALL:

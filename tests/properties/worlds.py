@@ -55,7 +55,7 @@ def pods(draw: st.DrawFn) -> tuple[PodFacts, ...]:
     """Up to four pods of all kinds."""
     found = []
     for name in draw(st.lists(st.sampled_from(NAMES), unique=True, min_size=1)):
-        budget = draw(st.sampled_from([None, 0, 7, 512 * MIB, GIB]))
+        budget = draw(st.sampled_from([None, None, 0, 7, 512 * MIB, GIB, 2 * GIB]))
         memory = draw(st.sampled_from([None, 512 * MIB, 2 * GIB]))
         found.append(
             pod(
@@ -83,9 +83,9 @@ def steps(draw: st.DrawFn) -> Step:
         present=draw(st.one_of(*[st.just(frozenset(NAMES))] * 4, names)),
         reborn=draw(st.one_of(*[st.just(frozenset[str]())] * 5, names)),
         readable=draw(st.sampled_from([*[True] * 9, False])),
-        available=draw(st.sampled_from([8 * GIB, 8 * GIB, GIB, 100 * MIB, 0])),
+        available=draw(st.sampled_from([8 * GIB, 8 * GIB, GIB, 150 * MIB, 100 * MIB, 0])),
         annotated=draw(st.sampled_from([*[False] * 9, True])),
-        outcome=draw(st.sampled_from(OUTCOMES)),
+        outcome=draw(st.one_of(st.just(OUTCOMES[0]), st.sampled_from(OUTCOMES))),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from edgeagent.demo.apiserver import Request
-from edgeagent.demo.play import AGENT, SCRIPT
+from edgeagent.demo.setting import AGENT, SCRIPT
 
 GPU = "edgeagent.dev/gpu-memory"
 

@@ -10,7 +10,8 @@ import pytest
 
 from edgeagent.cluster.client import Client
 from edgeagent.cluster.credentials import Credentials
-from edgeagent.demo import apiserver, play
+from edgeagent.demo import apiserver
+from edgeagent.demo import setting as settings
 from edgeagent.demo.apiserver import ApiServer
 from tests.unit.demo import conversation
 
@@ -24,7 +25,7 @@ async def server() -> AsyncIterator[ApiServer]:
 @pytest.fixture
 async def client(server: ApiServer, tmp_path: Path) -> AsyncIterator[Client]:
     kubeconfig = tmp_path / "kubeconfig"
-    await asyncio.to_thread(play.write_kubeconfig, kubeconfig, server.url, "somebody")
+    await asyncio.to_thread(settings.write_kubeconfig, kubeconfig, server.url, "somebody")
     async with Client(Credentials(kubeconfig)) as opened:
         yield opened
 

@@ -19,11 +19,14 @@ import pytest
 from typing_extensions import override
 
 from edgeagent import cli
+from edgeagent.cluster.client import Client
+from edgeagent.cluster.credentials import Credentials
 from edgeagent.config import Config
 from edgeagent.demo import play, script
 from edgeagent.demo.apiserver import ApiServer
 from edgeagent.demo.narrator import Narrator
 from edgeagent.demo.stage import StepError
+from edgeagent.errors import AnswerError
 from tests.unit.demo.performing import setting
 
 DEMO = [sys.executable, "-m", "edgeagent", "demo", "--speed", "50"]
@@ -108,6 +111,17 @@ async def test_where_the_api_server_outlives_the_demo_nothing_is_left_on_it(serv
 
     for path in ("/api/v1/nodes", "/api/v1/pods"):
         assert json.loads((await get(f"{server.url}{path}"))[1])["items"] == []
+
+
+async def test_a_node_of_that_name_that_was_there_before_is_left_alone(server: ApiServer, tmp_path: Path) -> None:
+    given = await setting(tmp_path, Config(), server.url, clear=True)
+    async with Client(Credentials(given.kubeconfig)) as client:
+        before = await client.request("POST", "/api/v1/nodes", body={"metadata": {"name": "orin-nano"}})
+
+        with pytest.raises(AnswerError, match="already exists"):
+            await play.perform(given, Narrator(io.StringIO(), {}), asyncio.Event())
+
+        assert (await client.request("GET", "/api/v1/nodes/orin-nano"))["metadata"]["uid"] == before["metadata"]["uid"]
 
 
 def test_the_command_ends_by_itself() -> None:

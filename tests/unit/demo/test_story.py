@@ -11,6 +11,7 @@ import pytest
 
 from edgeagent.config import Config
 from edgeagent.demo import play
+from edgeagent.demo import setting as settings
 from edgeagent.demo.apiserver import ApiServer
 from edgeagent.demo.narrator import Narrator
 from tests.unit.demo import order
@@ -35,7 +36,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
         async with ApiServer() as server:
             given = await setting(tmp_path_factory.mktemp("story"), Config(), server.url)
             assert await play.perform(given, Narrator(out, {}), asyncio.Event())
-            return Played(Order(list(server.requests), play.NODE, play.NAMESPACE), out.getvalue())
+            return Played(Order(list(server.requests), settings.NODE, settings.NAMESPACE), out.getvalue())
 
     return asyncio.run(perform())
 
