@@ -145,7 +145,7 @@ class Agent:
         if reconciler is None:
             return
         cluster = self.link.facts(self.now())
-        reconciler.wish(plan.node.requests, cluster.node if cluster else None)
+        reconciler.node.wish(plan.node.requests, cluster.node if cluster else None)
         if reconciler.evict(plan.evictions):
             self._evicting = plan
         reconciler.tell(plan.events)

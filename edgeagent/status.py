@@ -117,7 +117,7 @@ class Status:
         if facts is None:
             return None
         self._published = self._published or (facts.node is not None and plan is not None and self._carries(plan))
-        outcome = link.reconciler.node_outcome if link.reconciler else None
+        outcome = link.reconciler.node.outcome if link.reconciler else None
         views = link.view.health().values() if link.view else ()
         troubles = [health.last_error for health in views if health.failures and health.last_error]
         return ClusterHealth(
@@ -147,7 +147,7 @@ class Status:
             cycles=agent.cycles,
             evictions=dict(agent.evictions),
             api_calls=dict(client.calls) if client else {},
-            repatches=reconciler.rewrites if reconciler else 0,
+            repatches=reconciler.node.restores if reconciler else 0,
             unknown_pods=self._unknown_pods,
             lost_log_lines=self._lost_log_lines(),
         )

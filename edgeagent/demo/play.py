@@ -66,29 +66,36 @@ async def perform(setting: Setting, narrator: Narrator, stop: asyncio.Event) -> 
         await asyncio.to_thread(dirs.write_address, setting.runtime, server.address)
         # Opening the board's files blocks.
         agent = await asyncio.to_thread(Agent, setting.options, setting.config, clock=time.monotonic, wall=time.time)
-        async with _acting(agent, server) as acting, Client(Credentials(setting.kubeconfig)) as client:
-            scene = script.Scene(
-                cluster=Cluster(client, setting.namespace),
-                board=board,
-                audience=_Audience(narrator, agent),
-                node=setting.config.node.name or settings.NODE,
-                speed=setting.speed,
-                grace=setting.config.policy.grace * setting.speed,
-            )
-            narrator.title("A recorded Jetson Orin Nano 8 GB, and the same agent that runs on a real one.")
-            narrator.title(f"Meanwhile it answers at http://{server.address}/metrics, /readyz and /api/v1/pods.")
+        narrator.title("A recorded Jetson Orin Nano 8 GB, and the same agent that runs on a real one.")
+        narrator.title(f"Meanwhile it answers at http://{server.address}/metrics, /readyz and /api/v1/pods.")
+        async with Client(Credentials(setting.kubeconfig)) as client:
+            scene = _scene(setting, client, board, _Audience(narrator, agent))
             try:
-                finished = await _told(scene, acting, stop)
-                if finished:
-                    _sum_up(narrator, server.address, keep=setting.keep)
-                if finished and setting.keep:
-                    await _first(stop, acting)
-                return finished
+                # Before the agent starts: were there a node of that name already, it would publish this board on it.
+                await script.register(scene)
+                async with _acting(agent, server) as acting:
+                    finished = await _told(scene, acting, stop)
+                    if finished:
+                        _sum_up(narrator, server.address, keep=setting.keep)
+                    if finished and setting.keep:
+                        await _first(stop, acting)
+                    return finished
             finally:
                 if setting.clear:
                     await scene.cluster.clear()
     finally:
         await server.stop()
+
+
+def _scene(setting: Setting, client: Client, board: Board, audience: script.Audience) -> script.Scene:
+    return script.Scene(
+        cluster=Cluster(client, setting.namespace),
+        board=board,
+        audience=audience,
+        node=setting.config.node.name or settings.NODE,
+        speed=setting.speed,
+        grace=setting.config.policy.grace * setting.speed,
+    )
 
 
 @contextlib.asynccontextmanager

@@ -86,6 +86,17 @@ class Scene:
         return seconds / self.speed + _PATIENCE
 
 
+async def register(scene: Scene) -> None:
+    """What comes before the story: a node without a word about its GPU.
+
+    Raises:
+        ClusterError: the API server did not answer, or there is such a node already.
+    """
+    await scene.cluster.register(scene.node, memory=MEMORY, machine_id=MACHINE_ID)
+    total = human(quantity.parse(MEMORY))
+    scene.audience.say(f"K3s registers the node {scene.node}: {total} of memory, and not a word about its GPU.")
+
+
 async def play(scene: Scene) -> None:
     """The whole story.
 
@@ -93,7 +104,7 @@ async def play(scene: Scene) -> None:
         StepError: something that should have happened did not, in time.
         ClusterError: the API server did not answer, or refused.
     """
-    await board_appears(scene)
+    await board_is_published(scene)
     await two_models_fit(scene)
     await third_waits(scene)
     await one_outgrows_its_budget(scene)
@@ -101,11 +112,8 @@ async def play(scene: Scene) -> None:
     await third_runs(scene)
 
 
-async def board_appears(scene: Scene) -> None:
-    """A node without a word about its GPU, which the agent finds and publishes."""
-    await scene.cluster.register(scene.node, memory=MEMORY, machine_id=MACHINE_ID)
-    total = human(quantity.parse(MEMORY))
-    scene.audience.say(f"K3s registers the node {scene.node}: {total} of memory, and not a word about its GPU.")
+async def board_is_published(scene: Scene) -> None:
+    """The agent finds the GPU, and says on the node how much memory it can have."""
     capacity = await until(f"{GPU_MEMORY} in the node's capacity", lambda: _published(scene), scene.limit(5))
     scene.audience.say(
         f"The agent has looked at the board and published {GPU_MEMORY}: {mib(capacity)}, all memory but "

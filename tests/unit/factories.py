@@ -214,7 +214,7 @@ class Scene:
             nvml=Reading(sampled, self.nvml, "" if self.nvml else "timed out"),
             nvmap=Reading(sampled, table, "" if self.readable else "permission denied"),
             gpu_node_holders=Reading(sampled, len(rows) if self.readable else None),
-            processes={process.pid: process for _, process in rows},
+            processes={process.pid: process for _, process in rows} if self.readable else {},
             pods={
                 (one.cgroup_uid or one.uid): PodCgroup(host_bytes=held.host, exact=held.exact)
                 for one in self.pods

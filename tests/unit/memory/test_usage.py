@@ -144,7 +144,7 @@ def test_a_process_in_several_lists_counts_once_with_its_largest_figure() -> Non
     lists: dict[str, Any] = {
         "compute": processes((4242, 1536 * MIB)),
         "graphics": processes((4242, 1500 * MIB), (900, 50 * MIB)),
-        "mps": processes((4242, 1536 * MIB)),
+        "mps": processes((4242, 1400 * MIB)),
     }
     found = on_card(card(**lists), holders=(in_pod(4242), Process(pid=900, start_ticks=1, name="Xorg")))
     assert found.pods["uid-a"].gpu == {GPU_MEMORY: 1536 * MIB}

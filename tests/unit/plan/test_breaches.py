@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY, PodFacts
-from edgeagent.plan.breaches import PodView, overlap, tolerance
+from edgeagent.plan.breaches import PodView, matured, overlap, tolerance
+from edgeagent.plan.state import Window
 from edgeagent.plan.types import Plan
 from tests.unit.factories import (
     GIB,
@@ -242,6 +243,8 @@ def test_a_single_sample_never_evicts() -> None:
     # the same sample seen again, later, is still one sample
     again = replace(at(eager, 5.0), attributed_at=0.0)
     assert agent.step(again).evictions == ()
+    assert agent.state.windows["uid-a"].samples == 1
+    assert not matured(Window(seconds=60.0, samples=1, last_at=0.0), 1.0)
     assert evicted(agent.step(at(eager, 6.0))) == ["uid-a"]
 
 

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY, MemInfo, PodFacts
+from edgeagent.plan.capacity import publish
 from edgeagent.plan.decide import decide
+from edgeagent.plan.state import Published
 from edgeagent.plan.types import Plan
 from tests.unit.factories import (
     GIB,
@@ -181,6 +183,14 @@ def test_what_admitted_pods_hold_does_not_wait() -> None:
     waiting = pod("a", 7 * GIB, phase="Pending", start_time=None)
     run.step(scene(waiting))
     assert capacity(run.step(at(scene(replace(waiting, start_time=1.0)), 0.1))) == "7168Mi"
+
+
+def test_what_they_hold_goes_out_while_more_waits() -> None:
+    before = Published(GIB, 0.0)
+    waiting = publish(before, wanted=5 * GIB, held=2 * GIB, now=1.0)
+    assert (waiting.value, waiting.rising, waiting.rising_since) == (2 * GIB, 5 * GIB, 1.0)
+    assert publish(waiting, wanted=5 * GIB, held=2 * GIB, now=5.9).value == 2 * GIB
+    assert publish(waiting, wanted=5 * GIB, held=2 * GIB, now=6.0).value == 5 * GIB
 
 
 def test_the_first_value_goes_out_at_once_whatever_the_node_says() -> None:

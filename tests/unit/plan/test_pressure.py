@@ -104,6 +104,8 @@ def test_what_must_come_free() -> None:
     # by the floor: 128 + 128 − 100 = 156 MiB
     low = seen((0, 100 * MIB), (2, 100 * MIB))[-1]
     assert (low.by_floor, low.need) == (True, 156 * MIB)
+    # the fall does not count once the floor is passed, although 100 − 3 × 200 would be less
+    assert seen((0, 300 * MIB), (1, 100 * MIB), (2, 100 * MIB))[-1].need == 156 * MIB
     # by the horizon: 128 + 128 − (600 − 3 × 400) = 856 MiB
     falling = seen((0, 1800 * MIB), (1, 1400 * MIB), (2, 1000 * MIB), (3, 600 * MIB))[-1]
     assert falling.need == 856 * MIB
