@@ -71,6 +71,4 @@ def no_such_method() -> RefusalError:
 
 def no_such_patch() -> RefusalError:
     """A patch in a format that is not known here."""
-    return RefusalError(
-        HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type"
-    )
+    return RefusalError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")

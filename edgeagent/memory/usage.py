@@ -32,13 +32,17 @@ class Source:
     why: str = ""
 
 
-def attribute(keys: Sequence[PoolKey], host: HostFacts, pods: Sequence[PodFacts]) -> Usage:
-    """Usage of every live pod, and of what is no pod's."""
+def attribute(keys: Sequence[PoolKey], host: HostFacts, listed_pods: Sequence[PodFacts] | None) -> Usage:
+    """Usage of every live pod, and of what is no pod's.
+
+    ``listed_pods`` None: the pods of this node are not known, so nobody can say which are leaving.
+    """
+    pods = listed_pods or ()
     sources = {key.resource: source(key, host) for key in keys}
     if not host.host_view:
         foreign = "the process table is not the host's own"
         sources = {resource: Source(None, given.total, foreign) for resource, given in sources.items()}
-    tally = _Tally(host, {pod.cgroup_uid or pod.uid: pod for pod in pods})
+    tally = _Tally(host, None if listed_pods is None else {pod.cgroup_uid or pod.uid: pod for pod in pods})
     for resource, given in sources.items():
         for row in given.rows or ():
             tally.count(resource, row)
@@ -56,7 +60,7 @@ def attribute(keys: Sequence[PoolKey], host: HostFacts, pods: Sequence[PodFacts]
         system_gpu=tally.system if known else None,
         unattributed_gpu=_plus(tally.unattributed, rest) if known else None,
         trusted=known,
-        leaving=tally.leaving + _leaving(host, pods, uses),
+        leaving=tally.leaving + _leaving(host, pods, uses) if listed_pods is not None else 0,
         gpu_total={resource: given.total for resource, given in sources.items()},
         problems=tuple(sorted({given.why for given in sources.values() if given.why})),
     )
@@ -107,7 +111,7 @@ class _Tally:
     """Rows summed up by where their process belongs. Lives within one call of :func:`attribute`."""
 
     host: HostFacts
-    by_cgroup: Mapping[str, PodFacts]
+    by_cgroup: Mapping[str, PodFacts] | None
     system: int | None = 0
     unattributed: int | None = 0
     leaving: int = 0
@@ -131,11 +135,13 @@ class _Tally:
             self.unattributed = _plus(self.unattributed, row.bytes)
         elif process.owner is None:
             self.system = _plus(self.system, row.bytes)
+        elif self.by_cgroup is None:
+            self.unattributed = _plus(self.unattributed, row.bytes)
         else:
             self._count_pod(resource, row, process, process.owner.pod_uid, process.owner.container_id)
 
     def _count_pod(self, resource: str, row: Row, process: Process, cgroup_uid: str, container_id: str | None) -> None:
-        pod = self.by_cgroup.get(cgroup_uid)
+        pod = self.by_cgroup.get(cgroup_uid) if self.by_cgroup else None
         if pod is None or not pod.live or not current(pod, container_id):
             self.leaving += row.bytes or 0
             return

@@ -31,7 +31,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     board = hardware.seen(state.hardware, verdict)
     pods = _pods(facts, state)
     sized = sizing.size(state, facts, board, pods)
-    used = usage.attribute(sized.keys, host, pods)
+    used = usage.attribute(sized.keys, host, pods if facts.cluster and facts.cluster.pods is not None else None)
     state = victims.follow(state, facts, pods, now, trusted=used.trusted)
     state = _remember_containers(state, pods, used, now)
     owner = owners.other_owner(sizing.node_of(facts))

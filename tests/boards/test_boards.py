@@ -28,7 +28,10 @@ def differences(expected: Any, found: Any, place: str = "") -> list[str]:
         inner = (differences(value, found[key], f"{place}/{key}") for key, value in expected.items() if key in found)
         return absent + [line for lines in inner for line in lines]
     if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        inner = (differences(one, two, f"{place}/{index}") for index, (one, two) in enumerate(zip(expected, found, strict=True)))
+        inner = (
+            differences(one, two, f"{place}/{index}")
+            for index, (one, two) in enumerate(zip(expected, found, strict=True))
+        )
         return [line for lines in inner for line in lines]
     return [] if expected == found and type(expected) is type(found) else [f"{place}: {found!r}, expected {expected!r}"]
 

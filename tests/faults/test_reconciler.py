@@ -7,6 +7,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from edgeagent.cluster.client import Client
@@ -15,7 +16,7 @@ from edgeagent.plan.types import MERGE_PATCH, Event, Eviction, EvictionResult, R
 from edgeagent.reconcile.nodewriter import PROBE_SECONDS, SEEN_SECONDS
 from edgeagent.reconcile.reconciler import MOST_EVENTS, Reconciler
 from tests.faults.conftest import Connect, until
-from tests.faults.server import Exchange, answers, refuses, serving
+from tests.faults.server import Exchange, ScriptedServer, answers, refuses, serving
 
 PATH = "/api/v1/nodes/edge-07/status"
 EVICTION = Eviction(namespace="shop", name="infer-0", uid="0000-1", breach="gpu", grace_seconds=2, message="over")
@@ -95,6 +96,10 @@ async def reconciling(
         await made.stop()
 
 
+def has_received(server: ScriptedServer, count: int) -> bool:
+    return len(server.requests) == count
+
+
 async def settle() -> None:
     """Time enough for a request that is due to arrive."""
     await asyncio.sleep(0.05)
@@ -122,7 +127,7 @@ async def test_the_pods_coming_and_going_are_no_quarrel(connect: Connect) -> Non
     async with serving(node) as server, connect(server.url) as client, reconciling(client, clock) as (made, _):
         for turn in range(20):
             made.node.wish([patch("200Mi" if turn % 2 else "100Mi")], node.found)
-            await until(lambda turn=turn: len(server.requests) == turn + 1)
+            await until(partial(has_received, server, turn + 1))
         assert made.node.restores == 0
 
 

@@ -299,3 +299,12 @@ def test_clients_of_an_mps_server_without_a_figure_of_their_own_are_unknown() ->
 
 def test_an_igpu_that_nvml_lists_by_its_uuid() -> None:
     assert detect(orin_files(), Reading(0.0, nvml(igpu())), meminfo()).devices[0].uuid == ORIN_UUID
+
+
+def test_without_a_list_of_pods_nobody_is_said_to_be_leaving() -> None:
+    scene = Scene(pods=(pod("a", 2 * GIB),), held={"a": Held(gpu=GIB, host=100 * MIB)}, system=10 * MIB)
+    host = scene.facts().host
+    keys = pools.keys(detect(host.files, host.nvml, host.meminfo.value), per_device=False, mixed_before=False)
+    alone = usage.attribute(keys, host, None)
+    assert (alone.leaving, alone.unattributed_gpu, alone.system_gpu) == (0, GIB, 10 * MIB)
+    assert usage.attribute(keys, host, ()).leaving == GIB + 100 * MIB
