@@ -134,7 +134,8 @@ def _speed(text: str) -> float:
     return value
 
 
-def _config(arguments: argparse.Namespace) -> Config:
+def _config(arguments: argparse.Namespace, *, installed: bool = True) -> Config:
+    """The configuration with what flags say; ``installed`` False leaves that of this machine aside."""
     from edgeagent import config
 
     overrides = []
@@ -142,6 +143,8 @@ def _config(arguments: argparse.Namespace) -> Config:
         overrides.append(("--node", json.dumps({"node": {"name": arguments.node}})))
     if getattr(arguments, "bind", None):
         overrides.append(("--bind", json.dumps({"serve": {"bind": arguments.bind}})))
+    if arguments.config is None and not installed:
+        return config.load(overrides)
     return config.read(arguments.config, overrides)
 
 
@@ -154,7 +157,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def _demo(arguments: argparse.Namespace) -> int:
     from edgeagent.demo import play
 
-    return play.run(arguments, _config(arguments))
+    return play.run(arguments, _config(arguments, installed=False))
 
 
 def _explain(arguments: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 _MARGIN = 10
-_BAR = WIDTH - _MARGIN
+_BAR_MARGIN = 2
 _INVERSE, _FAINT, _BOLD, _RED, _RESET = "\x1b[7m", "\x1b[2m", "\x1b[1m", "\x1b[1;31m", "\x1b[0m"
 _PODS = ("\x1b[30;46m", "\x1b[30;42m", "\x1b[30;43m", "\x1b[30;45m")
 _RESERVES, _HOST = "\x1b[37;100m", "\x1b[30;47m"
@@ -59,10 +59,10 @@ class Narrator:
     def show(self, plan: Plan) -> None:
         """The first pool of a plan as a bar, and below it what the pods use."""
         parts = segments(plan)
-        widths = columns([part.bytes for part in parts], _BAR - 1)
+        widths = columns([part.bytes for part in parts], WIDTH - _BAR_MARGIN - 1)
         drawn = [self._painted(fitted(part, width), part.colour) for part, width in zip(parts, widths, strict=True)]
-        self._line(" " * _MARGIN + "|" + "".join(f"{text}|" for text in drawn if text))
-        self._lines(_wrapped(in_use(plan), WIDTH - _MARGIN), " " * _MARGIN, "")
+        self._line(" " * _BAR_MARGIN + "|" + "".join(f"{text}|" for text in drawn if text))
+        self._lines(_wrapped(in_use(plan), WIDTH - _BAR_MARGIN), " " * _BAR_MARGIN, "")
 
     def _lines(self, lines: Sequence[str], indent: str, colour: str) -> None:
         for line in lines:
@@ -121,7 +121,8 @@ def fitted(part: Segment, width: int) -> str:
     room = width - 1
     if room <= 0:
         return ""
-    for text in (f" {part.name} {_gib(part.bytes)}", f" {part.name}", part.name):
+    said = f"{part.name} {_gib(part.bytes)}"
+    for text in (f" {said}", said, f" {part.name}", part.name):
         if len(text) <= room:
             return text.ljust(room)
     return part.name[:room]

@@ -195,7 +195,7 @@ def _sum_up(narrator: Narrator, address: str, *, keep: bool) -> None:
     narrator.title("")
     narrator.title("Two models fitted, a third waited, one outgrew its budget and went, and the third took its place.")
     if keep:
-        narrator.title(f"Agent and endpoint go on: http://{address}/ and curl http://{address}/api/v1/pools")
+        narrator.title(f"Agent and endpoint go on: curl http://{address}/api/v1/pools")
         narrator.title("Ctrl-C ends them.")
     else:
         narrator.title("To look around afterwards: edgeagent demo --keep, then curl its /api/v1/pools")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,8 @@ CALM_SECONDS = 60.0
 MARGIN = 128 * MIB
 """What an eviction should leave above the floor."""
 READINGS = 2
+SHORTEST_PAIR = 0.05
+"""Seconds between two readings from which a rate of fall is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +90,14 @@ def _read(before: PressureMemory, at: float, value: int, max_age: float) -> Pres
 
 
 def _drop(readings: tuple[tuple[float, int], ...]) -> float:
-    pairs = itertools.pairwise(readings)
-    return max([0.0, *((one - two) / (later - earlier) for (earlier, one), (later, two) in pairs)])
+    fastest = 0.0
+    earlier, before = readings[0]
+    for at, value in readings[1:]:
+        # A rate over a few milliseconds says nothing about the next second.
+        if at - earlier >= SHORTEST_PAIR:
+            fastest = max(fastest, (before - value) / (at - earlier))
+            earlier, before = at, value
+    return fastest
 
 
 def _judge(after: PressureMemory, at: float, value: int, ahead: float, low: int) -> PressureMemory:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from edgeagent.config import Config
@@ -140,23 +140,22 @@ def test_outside_pressure_one_at_a_time(given_pods: tuple[PodFacts, ...], sequen
 
 def test_the_worlds_are_worth_a_search() -> None:
     """The sequences above lead to evictions, to pressure and to most kinds of breach; else they would prove nothing."""
-    breaches: set[str] = set()
-    codes: set[str] = set()
-    pressure = False
+    missing = {"gpu", "shared", "unbudgeted", "protected", "grace", "observe", "releasing", "pressure"}
 
-    @settings(max_examples=150)
+    @settings(max_examples=100)
     @given(pods(), SEQUENCES)
     def search(given_pods: tuple[PodFacts, ...], sequence: list[Step]) -> None:
-        nonlocal pressure
         for _, _, plan in run(given_pods, sequence, DRASTIC):
-            breaches.update(eviction.breach for eviction in plan.evictions)
-            codes.update(held.code for held in plan.held)
-            pressure = pressure or plan.danger.active
+            missing.difference_update(eviction.breach for eviction in plan.evictions)
+            missing.difference_update(held.code for held in plan.held)
+            missing.difference_update({"pressure"} if plan.danger.active else ())
 
-    search()
-    assert breaches >= {"gpu", "shared", "unbudgeted"}
-    assert codes >= {"protected", "grace", "observe", "releasing"}
-    assert pressure
+    # Which examples come depends on the version of Python.
+    for attempt in range(10):
+        seed(attempt)(search)()
+        if not missing:
+            break
+    assert not missing
 
 
 # --- order does not matter -----------------------------------------------------------

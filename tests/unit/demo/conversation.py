@@ -1,7 +1,8 @@
 """What a client of the demo's API server may ask, and what of the answers matters.
 
-``answers.json`` holds what a kube-apiserver 1.37.2 with its scheduler and controllers answered. Two tests hold the
-conversation: here the demo's own server has to give the same answers, in tests/cluster the real one still has to.
+``answers.json`` holds what a kube-apiserver 1.37.2 with its scheduler and controllers answered;
+``python -m tests.unit.demo.record`` writes it anew. Two tests hold the conversation: here the demo's own server has to
+give the same answers, in tests/cluster the real one still has to.
 """
 
 from __future__ import annotations

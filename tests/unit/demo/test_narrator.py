@@ -62,6 +62,7 @@ def test_a_segment_says_as_much_as_it_has_room_for() -> None:
     segment = narrator.Segment("detector", 2 * 1024**3)
 
     assert narrator.fitted(segment, 16) == " detector 2.0  "
+    assert narrator.fitted(segment, 13) == "detector 2.0"
     assert narrator.fitted(segment, 12) == " detector  "
     assert narrator.fitted(segment, 5) == "dete"
     assert narrator.fitted(segment, 1) == ""
