@@ -1,0 +1,46 @@
+"""How soon the board is read again."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgeagent.plan import cadence
+from tests.unit.factories import GIB, MIB, Held, Run, Scene, config, meminfo, pod
+
+SETTINGS = config("sampling: {interval: 2s, fast: 100ms}\npressure: {floor: 128Mi}\nreserves: {cma: 0}")
+
+
+@pytest.mark.parametrize(
+    ("available", "seconds"),
+    [
+        (6 * GIB, 2.0),  # (6144 - 128) MiB at 2 GiB/s are 2.9 s
+        (1152 * MIB, 0.5),  # 1024 MiB at 2048 MiB/s
+        (228 * MIB, 0.1),  # 0.05 s, not faster than fast
+        (100 * MIB, 0.1),
+    ],
+)
+def test_memory_is_read_again_before_the_floor_can_be_reached(available: int, seconds: float) -> None:
+    plan = Run().step(Scene(config=SETTINGS, meminfo=meminfo(available=available)))
+    assert cadence.meminfo(plan, SETTINGS.sampling) == pytest.approx(seconds)
+
+
+def test_attribution_is_slow_on_a_calm_board_and_quicker_for_a_suspect() -> None:
+    calm = Run().step(Scene(config=SETTINGS, meminfo=meminfo(available=6 * GIB)))
+    assert cadence.attribution(calm, SETTINGS.sampling) == 2.0
+    over = Scene(
+        pods=(pod("a", GIB),), held={"a": Held(gpu=2 * GIB)}, config=SETTINGS, meminfo=meminfo(available=6 * GIB)
+    )
+    assert cadence.attribution(Run().step(over), SETTINGS.sampling) == 1.0
+
+
+def test_the_first_reading_below_the_floor_asks_at_once_who_it_is() -> None:
+    run = Run(outcome=None)
+    low = Scene(pods=(pod("a", GIB),), held={"a": Held(gpu=GIB)}, config=SETTINGS, meminfo=meminfo(available=100 * MIB))
+    assert cadence.attribution(run.step(low), SETTINGS.sampling) == 0.1
+    # Under pressure without a culprit the driver's lock is taken once a second.
+    assert cadence.attribution(run.steps(low, 0.1), SETTINGS.sampling) == 1.0
+
+
+def test_before_the_first_plan_nothing_waits() -> None:
+    assert cadence.attribution(None, SETTINGS.sampling) == 0.1
+    assert cadence.meminfo(None, SETTINGS.sampling) == 2.0
