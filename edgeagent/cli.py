@@ -188,7 +188,7 @@ def _show(plan: Plan, at: float, config: Config, form: str, *, series: bool) -> 
 
     document = explain.document(plan, at, config.reserves)
     if form == "json":
-        print(json.dumps(document, ensure_ascii=False, indent=None if series else 2))
+        print(json.dumps(document, indent=None if series else 2))
     else:
         print((f"=== at {at:g} s\n" if series else "") + report.text(document))
 

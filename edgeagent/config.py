@@ -348,10 +348,26 @@ def _loopback(host: str) -> bool:
         return False
 
 
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that is set twice: YAML would silently take the last, and ``mode`` may stand far above."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 (as inherited)
+        """The mapping.
+
+        Raises:
+            yaml.YAMLError: a key stands in it twice.
+        """
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise yaml.constructor.ConstructorError(None, None, f"{twice} is set twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def _parse(name: str, text: str, problems: list[str]) -> Mapping[str, Any]:
     try:
-        parsed = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        parsed = yaml.load(text, _UniqueKeys)  # noqa: S506 (a safe loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date such as 2026-13-45 is a ValueError
         problems.append(f"{name}: not valid YAML: {' '.join(str(error).split())}")
         return {}
     if parsed is None:

@@ -27,7 +27,12 @@ def _node(obj: Mapping[str, Any]) -> NodeFacts:
         allocatable=_quantities(status.get("allocatable")),
         labels=objects.strings(metadata.get("labels")),
         annotations=objects.strings(metadata.get("annotations")),
-        conditions=tuple(dict(objects.mapping(item)) for item in objects.sequence(status.get("conditions"))),
+        # Others write conditions too; one without a name is none of ours and says nothing.
+        conditions=tuple(
+            dict(condition)
+            for condition in map(objects.mapping, objects.sequence(status.get("conditions")))
+            if isinstance(condition.get("type"), str)
+        ),
         machine_id=objects.mapping(status.get("nodeInfo")).get("machineID") or None,
         version=str(metadata.get("resourceVersion") or ""),
         managers=_managers(metadata.get("managedFields")),

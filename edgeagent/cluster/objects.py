@@ -23,7 +23,7 @@ def read(kind: str, obj: Any, parse: Callable[[Mapping[str, Any]], T]) -> T:
     """
     try:
         return parse(obj)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise ObjectError(f"{kind} {_name(obj)} is not understood: {type(error).__name__}: {error}") from error
 
 

@@ -201,8 +201,8 @@ def _memory(source: _Object, key: str, errors: dict[str, int]) -> NvmlMemory | N
         code=0,
         total=memory.number("total", _U64),
         reserved=memory.number("reserved", _U64) if key == "memory_v2" else None,
-        used=memory.number("used", _U64),
-        free=memory.number("free", _U64),
+        used=memory.optional("used", _U64),
+        free=memory.optional("free", _U64),
     )
 
 

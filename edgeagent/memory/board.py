@@ -49,11 +49,14 @@ def detect(
         judged = (_bare_igpu(files, nvml),)
     if not tegra and not judged and _expects_nvml(files):
         judged = _unanswered(files, nvml)
+    # NVML's order is another after a restart, and CUDA's another again.
+    judged = tuple(sorted(judged, key=lambda device: device.uuid or ""))
     soc = _soc(files)
     answer = nvml.value
-    arch = next((d.cuda_capability for d in answer.devices if d.cuda_capability), None) if answer else None
+    arch = _cuda_arch(answer)
     l4t = _l4t(files)
-    kind = _kind(files, judged, tegra=tegra, known=answer is not None)
+    readable = _readable(files, nvml, tegra=tegra)
+    kind = _kind(files, judged, tegra=tegra, known=readable)
     return Board(
         kind=kind,
         unified=None if kind == "unknown" else any(device.memory == "unified" for device in judged),
@@ -65,10 +68,10 @@ def detect(
         jetpack=_JETPACK.get(re.sub(r"(\.0)+$", "", l4t)) if l4t else None,
         driver_version=(answer.driver_version if answer else None) or files.proc_driver,
         cuda_version=_cuda_version(answer),
-        cuda_arch=f"{arch[0]}.{arch[1]}" if arch else _CUDA_ARCH.get(soc or ""),
+        cuda_arch=arch or _CUDA_ARCH.get(soc or ""),
         warnings=_warnings(files, nvml, signals, tegra=tegra),
-        devices=tuple(sorted(judged, key=lambda device: device.uuid or "")),
-        readable=_readable(files, nvml, tegra=tegra),
+        devices=judged,
+        readable=readable,
     )
 
 
@@ -167,6 +170,15 @@ def _cuda_version(nvml: Nvml | None) -> str | None:
     if nvml is None or not nvml.cuda_version:
         return None
     return f"{nvml.cuda_version // 1000}.{nvml.cuda_version % 1000 // 10}"
+
+
+def _cuda_arch(nvml: Nvml | None) -> str | None:
+    told = sorted(
+        (device.uuid or "", device.cuda_capability)
+        for device in (nvml.devices if nvml else ())
+        if device.cuda_capability is not None
+    )
+    return f"{told[0][1][0]}.{told[0][1][1]}" if told else None
 
 
 def _product(files: BoardFiles, devices: tuple[Device, ...], *, tegra: bool) -> str | None:

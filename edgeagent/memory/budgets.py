@@ -51,8 +51,9 @@ def budget(pod: PodFacts, resource: str, kind: MemoryKind, policy: Policy, *, pr
         gpu, source, key = requests.total(pod, resource, "limits"), "limit", resource
     elif primary:
         gpu, source, key = _named_elsewhere(pod, policy, problems)
-    if gpu is not None and 0 < gpu < MIB and source != "default":
-        problems.append(BudgetProblem("UnderRequested", _missing_suffix(key, gpu)))
+    bare = _bare(pod, resource, gpu, source)
+    if bare is not None:
+        problems.append(BudgetProblem("UnderRequested", _missing_suffix(key, bare)))
         gpu, source, key = None, "none", ""
     pod_gpu = gpu if source in ("annotation", "foreign") else None
     unified = kind == "unified"
@@ -91,11 +92,11 @@ def _foreign(pod: PodFacts, policy: Policy, problems: list[BudgetProblem]) -> It
     parsed = [(key, _parsed(key, text, quantity.parse, problems)) for key, text in sorted(containers.items())]
     if parsed and all(amount is not None for _, amount in parsed):
         yield parsed[0][0], sum(amount or 0 for _, amount in parsed)
+    limited = {key for container in pod.containers for key in container.limits}
     for key, unit in (_RESOURCES | {"aliyun.com/gpu-mem": GIB if policy.aliyun_unit == "Gi" else MIB}).items():
-        amount = requests.total(pod, key, "limits")
-        if amount:
+        if key in limited and (amount := requests.total(pod, key, "limits")):
             yield key, amount * unit
-    for key in sorted({key for container in pod.containers for key in container.limits}):
+    for key in sorted(limited):
         slices = _SLICES.fullmatch(key)
         if slices:
             yield key, requests.total(pod, key, "limits") * int(slices[1]) * 10**9
@@ -119,6 +120,16 @@ def _positive(amount: int) -> int:
         message = "a budget cannot be below 0"
         raise ValueError(message)
     return amount
+
+
+def _bare(pod: PodFacts, resource: str, gpu: int | None, source: BudgetSource) -> int | None:
+    """A figure above 0 and below 1 MiB, as it stands when its suffix was forgotten; None when there is none.
+
+    Limits are looked at one by one: a sum over containers would hide it.
+    """
+    limits = [container.limits[resource] for container in pod.containers if resource in container.limits]
+    figures = limits if source == "limit" else [] if gpu is None or source == "default" else [gpu]
+    return next((figure for figure in figures if 0 < figure < MIB), None)
 
 
 def _missing_suffix(resource: str, limit: int) -> str:

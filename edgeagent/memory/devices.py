@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 NOT_SUPPORTED = 3
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
+UNKNOWN = 999
+"""What many drivers answer for a card that has fallen off the bus."""
+_FAILING = (GPU_IS_LOST, RESET_REQUIRED, UNKNOWN)
 
 # "(nvgpu)" and "NVIDIA Thor" are the names that NVIDIA's own tools tell integrated Tegra GPUs by.
 _TEGRA_NAME = re.compile(r"\(nvgpu\)|NVIDIA Thor")
 # Integrated parts of aarch64 machines that are no Tegra by any NVIDIA check.
 _INTEGRATED_NAME = re.compile(r"\bGB10\b")
+_ARM64 = ("aarch64", "arm64")
 # A Tegra iGPU up to Orin has a bare UUID; everything else carries GPU- or MIG- in front.
 _BARE_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -63,15 +67,23 @@ def classify(device: NvmlDevice, *, tegra: bool, arch: str, override: Literal["a
     """How a device's memory relates to the host's, whatever NVML says of its size."""
     if override != "auto":
         return "unified" if override == "yes" else "discrete"
-    integrated = arch == "aarch64" and bool(device.name and _INTEGRATED_NAME.search(device.name))
+    integrated = arch in _ARM64 and bool(device.name and _INTEGRATED_NAME.search(device.name))
     return "unified" if tegra or integrated else "discrete"
 
 
 def _device(device: NvmlDevice, kind: MemoryKind, *, tegra: bool) -> Device:
     name = device.name or "NVIDIA GPU"
     if device.handle != 0:
-        health, why = _health(device.handle), f"handle by index answered {device.handle}"
-        return Device(uuid=device.uuid, name=name, memory=kind, health=health, why=why, minor=device.minor, tegra=tegra)
+        return Device(
+            uuid=device.uuid,
+            name=name,
+            memory=kind,
+            health=_health(device.handle),
+            minor=device.minor,
+            tegra=tegra,
+            failing=device.handle in _FAILING,
+            why=f"handle by index answered {device.handle}",
+        )
     if kind == "unified":
         return Device(uuid=device.uuid, name=name, memory=kind, health="ok", minor=device.minor, tegra=tegra)
     total, reserved, why = _memory(device.memory, device.memory_v2)
@@ -83,6 +95,7 @@ def _device(device: NvmlDevice, kind: MemoryKind, *, tegra: bool) -> Device:
         total_bytes=total,
         reserved_bytes=reserved,
         minor=device.minor,
+        failing=bool(why) and any(call.code in _FAILING for call in (device.memory, device.memory_v2) if call),
         why=why,
     )
 

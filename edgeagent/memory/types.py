@@ -27,6 +27,8 @@ class Device:
     minor: int | None = None
     tegra: bool = False
     """The integrated GPU of a Tegra SoC: its processes may stand in the nvmap table."""
+    failing: bool = False
+    """NVML answers as it does for a device that has dropped out: enough such readings prove it lost."""
     why: str = ""
     """What is wrong, when the health is not ok."""
 
@@ -167,6 +169,10 @@ class Usage:
     unattributed_gpu: int | None
     leaving: int
     """GPU and host bytes of terminating pods, and of processes whose pod or container is no longer current."""
+    system_shared: int | None = None
+    """Of ``system_gpu``, the bytes of the pool that shares its memory with the host; a card's own are none of it."""
+    leaving_shared: int = 0
+    """Of ``leaving``, the bytes that come back to the host's memory; a card's own do not."""
     gpu_total: Mapping[str, int | None]
     """GPU bytes in use by pool resource: nvmap's total, or Σ of the NVML lists."""
     trusted: bool = True

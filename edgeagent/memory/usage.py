@@ -9,7 +9,7 @@ there too, while memory of the pod's cgroup and nvmap overlap only in registered
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -55,12 +55,17 @@ def attribute(keys: Sequence[PoolKey], host: HostFacts, listed_pods: Sequence[Po
         for given in sources.values()
         if given.total is not None
     )
+    shared = {key.resource for key in keys if key.kind == "unified"}
     return Usage(
         pods=uses,
-        system_gpu=tally.system if known else None,
+        system_gpu=_total(tally.system.values()) if known else None,
         unattributed_gpu=_plus(tally.unattributed, rest) if known else None,
         trusted=known,
-        leaving=tally.leaving + _leaving(host, pods, uses) if listed_pods is not None else 0,
+        leaving=_leaving(tally, pods, uses, sources) if listed_pods is not None else 0,
+        system_shared=_total(
+            tally.system[resource] if sources[resource].rows is not None else None for resource in shared
+        ),
+        leaving_shared=_leaving(tally, pods, uses, shared) if listed_pods is not None else 0,
         gpu_total={resource: given.total for resource, given in sources.items()},
         problems=tuple(sorted({given.why for given in sources.values() if given.why})),
     )
@@ -97,9 +102,13 @@ def _nvmap(table: NvmapTable, limit: int | None) -> Source:
 
 def _sum(rows: tuple[Row, ...] | None) -> int | None:
     """Σ of the rows; None as soon as one of them is unknown."""
-    if rows is None or any(row.bytes is None for row in rows):
-        return None
-    return sum(row.bytes or 0 for row in rows)
+    return None if rows is None else _total(row.bytes for row in rows)
+
+
+def _total(amounts: Iterable[int | None]) -> int | None:
+    """Σ of the amounts; None as soon as one of them is unknown."""
+    found = tuple(amounts)
+    return None if None in found else sum(amount or 0 for amount in found)
 
 
 def _plus(one: int | None, two: int | None) -> int | None:
@@ -112,9 +121,9 @@ class _Tally:
 
     host: HostFacts
     by_cgroup: Mapping[str, PodFacts] | None
-    system: int | None = 0
+    system: dict[str, int | None] = field(default_factory=lambda: defaultdict(int))
     unattributed: int | None = 0
-    leaving: int = 0
+    leaving: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     gpu: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
     containers: dict[tuple[str, str | None], int] = field(default_factory=lambda: defaultdict(int))
     unknown: set[tuple[str, str]] = field(default_factory=set)
@@ -130,11 +139,11 @@ class _Tally:
         if process is not None and process.name in _MPS_NAMES:
             self.served.add(resource)
         if row.pid == 0:
-            self.system = _plus(self.system, row.bytes)
+            self.system[resource] = _plus(self.system[resource], row.bytes)
         elif process is None or process.kernel or not process.cgroup_readable:
             self.unattributed = _plus(self.unattributed, row.bytes)
         elif process.owner is None:
-            self.system = _plus(self.system, row.bytes)
+            self.system[resource] = _plus(self.system[resource], row.bytes)
         elif self.by_cgroup is None:
             self.unattributed = _plus(self.unattributed, row.bytes)
         else:
@@ -143,7 +152,7 @@ class _Tally:
     def _count_pod(self, resource: str, row: Row, process: Process, cgroup_uid: str, container_id: str | None) -> None:
         pod = self.by_cgroup.get(cgroup_uid) if self.by_cgroup else None
         if pod is None or not pod.live or not current(pod, container_id):
-            self.leaving += row.bytes or 0
+            self.leaving[resource] += row.bytes or 0
             return
         self.processes[pod.uid].add((process.pid, process.start_ticks))
         if process.name in _MPS_NAMES:
@@ -208,9 +217,18 @@ def current(pod: PodFacts, container_id: str | None) -> bool:
     return container_id is None or container_id in ids or None in ids
 
 
-def _leaving(host: HostFacts, pods: Sequence[PodFacts], uses: Mapping[str, PodUse]) -> int:
-    """Bytes that come back without anybody's doing: of terminating pods, and cgroups of pods that are gone."""
+def _leaving(tally: _Tally, pods: Sequence[PodFacts], uses: Mapping[str, PodUse], resources: Collection[str]) -> int:
+    """Bytes that come back without anybody's doing: of terminating pods, and cgroups of pods that are gone.
+
+    GPU bytes are those of the pools ``resources``.
+    """
     live = {pod.cgroup_uid or pod.uid for pod in pods if pod.live}
-    gone = sum(cgroup.host_bytes or 0 for uid, cgroup in host.pods.items() if uid not in live)
+    gone = sum(cgroup.host_bytes or 0 for uid, cgroup in tally.host.pods.items() if uid not in live)
     terminating = [uses[pod.uid] for pod in pods if pod.live and pod.terminating]
-    return gone + sum((use.host or 0) + sum(amount or 0 for amount in use.gpu.values()) for use in terminating)
+    return (
+        gone
+        + sum(
+            sum(use.gpu.get(resource) or 0 for use in terminating) + tally.leaving[resource] for resource in resources
+        )
+        + sum(use.host or 0 for use in terminating)
+    )

@@ -28,8 +28,8 @@ def attribution(plan: Plan | None, sampling: Sampling) -> float:
     """Seconds until it is read again who holds what: sooner while a pod is suspect or the board in danger."""
     if plan is None:
         return sampling.fast
-    # A first reading below the floor, or a culprit under pressure: the next decision needs to know who holds what.
-    if plan.danger.need and (not plan.danger.active or any(view.breach for view in plan.pods)):
+    # The first readings below the floor, or a culprit under pressure: the next decision needs to know who holds what.
+    if plan.danger.begins or (plan.danger.need and any(view.breach for view in plan.pods)):
         return sampling.fast
     suspect = any(held.code in ("grace", "start-grace") for held in plan.held)
     near = plan.danger.usable is not None and plan.danger.usable < 2 * plan.danger.floor

@@ -25,13 +25,15 @@ PLAUSIBLE_WALL = 1_577_836_800.0
 
 def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     """The plan for ``facts`` at monotonic second ``now``, and the state to decide from next time."""
+    known, meminfo = hardware.believed(state.hardware, facts.host.meminfo)
+    facts = replace(facts, host=replace(facts.host, meminfo=meminfo))
     config, host = facts.config, facts.host
     verdict = boards.detect(host.files, host.nvml, host.meminfo.value, config.unified.detect)
-    state = replace(state, hardware=hardware.remember(state.hardware, verdict, host))
+    state = replace(state, hardware=hardware.remember(known, verdict, host))
     board = hardware.seen(state.hardware, verdict)
     pods = _pods(facts, state)
     sized = sizing.size(state, facts, board, pods)
-    used = usage.attribute(sized.keys, host, pods if facts.cluster and facts.cluster.pods is not None else None)
+    used = usage.attribute(sized.counted, host, pods if facts.cluster and facts.cluster.pods is not None else None)
     state = victims.follow(state, facts, pods, now, trusted=used.trusted)
     state = _remember_containers(state, pods, used, now)
     owner = owners.other_owner(sizing.node_of(facts))
@@ -47,8 +49,9 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     state = replace(state, backoff=victims.remember(state.backoff, views, now))
     situation = victims.Situation(
         danger=danger,
-        shortfall=max(0, danger.need - used.leaving),
-        host_over=pressure.host_over(host.meminfo.value, used.system_gpu, used.pods.values(), sized.unified),
+        urgent=victims.urgent(state, danger, used.leaving_shared),
+        shortfall=max(0, danger.need - used.leaving_shared),
+        host_over=pressure.host_over(host.meminfo.value, used.system_shared, used.pods.values(), sized.unified),
         observe=_observe(facts, owner),
     )
     choice = victims.choose(state, facts, views, situation, now)

@@ -6,15 +6,37 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from edgeagent.facts import Reading
 from edgeagent.memory.types import Board, BoardKind, Device
-from edgeagent.plan.state import Hardware, Known
+from edgeagent.plan.state import Doubt, Hardware, Known
 
 if TYPE_CHECKING:
-    from edgeagent.facts import HostFacts
+    from edgeagent.facts import HostFacts, MemInfo
 
 PROOF = 3
 """Readings in a row that prove that something is gone."""
-_UNUSABLE = ("lost", "reset-required")
+
+
+def believed(before: Hardware, reading: Reading[MemInfo]) -> tuple[Hardware, Reading[MemInfo]]:
+    """The reading of /proc/meminfo, or an unknown one in its place while its MemTotal is doubtful.
+
+    MemTotal stays as it was at boot but for memory that is plugged in or out. More than 1 %
+    off, it counts only once several readings in a row agree.
+    """
+    value, known = reading.value, before.meminfo
+    if value is None:
+        return before, reading
+    if known is None or abs(value.total - known.total) * 100 <= known.total:
+        return replace(before, doubt=None), reading
+    doubt = before.doubt
+    if doubt is None or doubt.total != value.total:
+        doubt = Doubt(value.total, 1, reading.at)
+    elif reading.at > doubt.at:
+        doubt = Doubt(value.total, doubt.readings + 1, reading.at)
+    if doubt.readings >= PROOF:
+        return replace(before, doubt=None), reading
+    why = f"MemTotal of {value.total} bytes is not that of this board, {known.total}"
+    return replace(before, doubt=doubt), Reading(reading.at, None, why)
 
 
 def remember(before: Hardware, board: Board, host: HostFacts) -> Hardware:
@@ -105,12 +127,12 @@ def _merge(before: tuple[Known, ...], now: tuple[Device, ...], *, listed: bool) 
     rest = [*answered.values(), *nameless]
     # A device whose handle failed from the start has no uuid yet: what is new now is that one.
     merged += [_met(known, rest.pop(0)) if rest else _missed(known, None) for known in placeholders]
-    merged += [Known(device, 1 if device.health in _UNUSABLE else 0) for device in rest]
+    merged += [Known(device, 1 if device.failing else 0) for device in rest]
     return tuple(sorted(merged, key=lambda known: known.device.uuid or ""))
 
 
 def _met(known: Known, now: Device) -> Known:
-    if now.health in _UNUSABLE:
+    if now.failing:
         return _missed(known, now)
     return Known(_kept(known.device, now))
 

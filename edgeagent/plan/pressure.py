@@ -39,6 +39,8 @@ class Danger:
     """Usable memory is below the floor now; only that sets the condition."""
     need: int
     """Bytes that must come free for the floor and a margin."""
+    begins: bool = False
+    """The readings that ask for it have just begun: the decision to come needs to know who holds what."""
 
 
 def usable(meminfo: MemInfo | None, *, tegra: bool) -> int | None:
@@ -74,7 +76,14 @@ def observe(
     expected = now_usable if now_usable < low else ahead
     need = max(0, low + MARGIN - int(expected)) if min(now_usable, ahead) < low else 0
     return after, Danger(
-        now_usable, low, critical, drop, active=after.since is not None, by_floor=after.by_floor, need=need
+        now_usable,
+        low,
+        critical,
+        drop,
+        active=after.since is not None,
+        by_floor=after.by_floor,
+        need=need,
+        begins=0 < after.falling <= READINGS,
     )
 
 

@@ -23,6 +23,8 @@ class Sized:
     """The pools with the figures that they were sized from."""
 
     keys: tuple[PoolKey, ...]
+    counted: tuple[PoolKey, ...] = ()
+    """The same without the devices that are proven lost."""
     pools: Mapping[str, Pool]
     """By resource; a pool whose size was never known is missing."""
     fresh: frozenset[str]
@@ -60,7 +62,8 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
     mixed_before = IGPU_MEMORY in state.published or (found is not None and IGPU_MEMORY in found.capacity)
     absent = board.kind in ("none", "unknown") or hardware.gone(state.hardware)
     keys = () if absent else pools.keys(board, per_device=config.discrete.pools == "device", mixed_before=mixed_before)
-    sized = Sized(keys=keys, pools={}, fresh=frozenset(), budgets={})
+    counted = tuple(_counted(key, state) for key in keys)
+    sized = Sized(keys=keys, counted=counted, pools={}, fresh=frozenset(), budgets={})
     given = {
         pod.uid: {
             key.resource: budgets.budget(
@@ -70,7 +73,6 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
         }
         for pod in pods
     }
-    counted = [_counted(key, state) for key in keys]
     filled = {
         key.resource: pools.fill(key, amount, pods, given, config)
         for key in counted
@@ -86,8 +88,7 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
 
 def _counted(key: PoolKey, state: State) -> PoolKey:
     """``key`` without the devices that are proven lost."""
-    uuids = {device.uuid for device in hardware.counted(state.hardware)}
-    return replace(key, devices=tuple(device for device in key.devices if device.uuid in uuids))
+    return replace(key, devices=tuple(one for one in key.devices if not hardware.lost(state.hardware, (one,))))
 
 
 def _fresh(key: PoolKey, facts: Facts, board: Board) -> bool:

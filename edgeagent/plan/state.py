@@ -17,6 +17,15 @@ class Known:
     misses: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A MemTotal that is not the board's, and the readings in a row that gave it."""
+
+    total: int
+    readings: int
+    at: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
     """What the board has proven to be so far."""
@@ -29,6 +38,7 @@ class Hardware:
     meminfo: MemInfo | None = None
     """The last good reading; sizes do not change while one fails."""
     meminfo_at: float = 0.0
+    doubt: Doubt | None = None
     sampled_at: float | None = None
     unready: int = 0
     """Readings in a row that proved the GPU path not ready for ``ai-capable``."""

@@ -39,6 +39,8 @@ class Situation:
     """The board around the pods."""
 
     danger: Danger
+    urgent: bool
+    """Bytes are needed, or on their way because they were: no grace, and as many victims as it takes."""
     shortfall: int
     """Bytes that must still come free under pressure, after what is already leaving."""
     host_over: bool | None
@@ -77,11 +79,24 @@ def owner(pod: PodFacts) -> tuple[str, str, str]:
     return (pod.namespace, kind, name)
 
 
+def urgent(state: State, danger: Danger, leaving: int) -> bool:
+    """Whether the rules of pressure hold, not those of a board with room.
+
+    Pressure outlasts the need by a minute, and for as long as memory stays near the floor.
+    A pod that goes over its budget meanwhile has the usual grace, unless somebody went for
+    this pressure already: then nobody else does.
+    """
+    since = state.pressure.since
+    if not danger.active or since is None:
+        return False
+    return danger.need > 0 or leaving > 0 or any(at >= since for at in state.evicted_at)
+
+
 def choose(state: State, facts: Facts, views: Sequence[PodView], situation: Situation, now: float) -> Choice:
     """The victims of this decision, and why the others over their budget are not among them."""
     over = [view for view in views if view.breach and view.state in ("breach", "protected")]
     chosen, held = _pick(over, (), state, facts, situation, now)
-    if situation.danger.active and situation.host_over is False and not held:
+    if situation.urgent and situation.host_over is False and not held:
         for candidates in _last_candidates(views, facts.config, situation):
             chosen, more = _pick(candidates, chosen, state, facts, situation, now)
             held = (*held, *more)
@@ -111,15 +126,15 @@ def _last_candidates(views: Sequence[PodView], config: Config, situation: Situat
 def _pick(
     views: Sequence[PodView], before: Sequence[PodView], state: State, facts: Facts, situation: Situation, now: float
 ) -> tuple[tuple[PodView, ...], tuple[Held, ...]]:
-    shortfall = situation.shortfall if situation.danger.active else 0
+    shortfall = situation.shortfall if situation.urgent else 0
     chosen = list(before)
     held = []
     for view in sorted(views, key=lambda view: _rank(view, shortfall)):
         left = shortfall - sum(one.held_bytes for one in chosen)
         obstacle = (
             _obstacle(view, state, facts, situation, now)
-            or _queue(state, situation.danger, chosen, left, now)
-            or _brakes(view, state, facts.config.policy, situation.danger, now, len(chosen))
+            or _queue(state, chosen, left, now, urgent=situation.urgent)
+            or _brakes(view, state, facts.config.policy, now, len(chosen), urgent=situation.urgent)
         )
         if obstacle:
             held.append(
@@ -150,7 +165,7 @@ def _obstacle(view: PodView, state: State, facts: Facts, situation: Situation, n
         return Obstacle("stale", None, stale)
     if view.breach == "shared" and view.start_left > 0:
         return Obstacle("start-grace", view.start_left, "weights pass through host memory while a model loads")
-    if not situation.danger.active:
+    if not situation.urgent:
         window = state.windows.get(view.pod.uid)
         if not breaches.matured(window, policy.grace):
             left = policy.grace - (window.seconds if window else 0.0)
@@ -167,9 +182,9 @@ def _stale(facts: Facts, now: float) -> str:
     return " and ".join(old)
 
 
-def _queue(state: State, danger: Danger, chosen: Sequence[PodView], shortfall: int, now: float) -> Obstacle | None:
+def _queue(state: State, chosen: Sequence[PodView], shortfall: int, now: float, *, urgent: bool) -> Obstacle | None:
     """One at a time: what earlier victims still have to give back."""
-    if danger.active:
+    if urgent:
         return Obstacle("releasing", None, "what is being released covers the shortfall") if shortfall <= 0 else None
     if chosen:
         return Obstacle("one-at-a-time", None, f"{chosen[0].pod.key} goes first")
@@ -188,9 +203,9 @@ def _queue(state: State, danger: Danger, chosen: Sequence[PodView], shortfall: i
     return Obstacle("hold-down", until - now, "the board settles after an eviction") if now < until else None
 
 
-def _brakes(view: PodView, state: State, policy: Policy, danger: Danger, now: float, chosen: int) -> Obstacle | None:
+def _brakes(view: PodView, state: State, policy: Policy, now: float, chosen: int, *, urgent: bool) -> Obstacle | None:
     """Back-off, hourly cap and refusals. Under pressure neither of the first two bars a pod in breach."""
-    if not (danger.active and view.breach in ("gpu", "shared")):
+    if not (urgent and view.breach in ("gpu", "shared")):
         backoff = state.backoff.get(owner(view.pod))
         if backoff and now < backoff.until:
             return Obstacle("backoff", backoff.until - now, "its owner re-created a breaching pod shortly before")

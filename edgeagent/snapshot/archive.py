@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import zlib
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
@@ -11,6 +12,7 @@ from edgeagent.errors import InputError
 Entry: TypeAlias = "bytes | str | None"
 """A file's content, a link's text, or None for a directory."""
 
+_CHUNK = 1024**2
 LIMIT = 512 * 1024**2
 """Bytes that all files of one snapshot may have together."""
 
@@ -23,8 +25,8 @@ def load(path: Path) -> dict[str, Entry]:
     """
     try:
         entries = _directory(path) if path.is_dir() else _archive(path)
-    except (OSError, tarfile.TarError, EOFError) as error:
-        message = f"{path}: cannot be read as a snapshot: {error}"
+    except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
+        message = f"{path}: cannot be read as a snapshot: {' '.join(str(error).split())}"
         raise InputError(message) from error
     if "snapshot.yaml" not in entries:
         message = f"{path}: is no snapshot: it has no snapshot.yaml"
@@ -62,10 +64,24 @@ def _archive(path: Path) -> dict[str, Entry]:
                 entries[name] = member.linkname
             elif member.isdir():
                 entries[name] = None
-            elif member.isfile() and (file := archive.extractfile(member)):
+            elif member.islnk():
+                # A second name of a file that came before: tar stores its content once.
+                entries[name] = _linked(entries, member)
+            elif member.isfile() and (content := archive.extractfile(member)):
                 size = _checked(size + member.size)
-                entries[name] = file.read()
+                entries[name] = content.read()
+        # The checksum stands at the end, which tar itself does not read up to.
+        while archive.fileobj.read(_CHUNK):
+            pass
     return _without_top(entries)
+
+
+def _linked(entries: dict[str, Entry], member: tarfile.TarInfo) -> Entry:
+    first = _name(member.linkname)
+    if first not in entries:
+        message = f"{member.name} is a link to {member.linkname}, which is not in it"
+        raise OSError(message)
+    return entries[first]
 
 
 def _checked(size: int) -> int:
@@ -77,7 +93,7 @@ def _checked(size: int) -> int:
 
 def _name(name: str) -> str:
     parts = [part for part in PurePosixPath(name).parts if part not in ("/", ".")]
-    return "" if ".." in parts else "/".join(parts)
+    return "" if ".." in parts or "\0" in name else "/".join(parts)
 
 
 def _without_top(entries: dict[str, Entry]) -> dict[str, Entry]:

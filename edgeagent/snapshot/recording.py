@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import pairwise
@@ -65,40 +67,89 @@ def read(path: Path) -> Recording:
         InputError: with every problem that was found.
     """
     entries = archive.load(path)
-    about = _yaml(path, entries, "snapshot.yaml")
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
-        message = f"{path}/snapshot.yaml: expected format: {FORMAT}"
-        raise InputError(message)
-    frames = _frames(path, entries)
-    settings = entries.get("config.yaml")
-    config = configuration.load(
-        [(f"{path}/config.yaml", _text(path, "config.yaml", settings))] if settings is not None else []
-    )
-    samples = (
-        [_sample(path, _overlaid(path, entries, frame), at) for frame, at in frames]
-        if frames
-        else [_sample(path, entries, 0.0)]
-    )
+    base, changes = _split(entries)
+    problems: list[str] = []
+    about, frames, settings = {}, [], configuration.Config()
+    with _noted(problems):
+        about = _about(path, base)
+    with _noted(problems):
+        frames = _frames(path, base)
+    with _noted(problems):
+        settings = _config(path, base)
+    samples = []
+    for name, at in frames or [("", 0.0)]:
+        with _noted(problems):
+            samples.append(_sample(path, _overlaid(path, base, name, changes.get(name, {})), at))
+    if problems:
+        # What is wrong in the base is wrong in every frame.
+        raise InputError(list(dict.fromkeys(problems)))
     return Recording(
         name=str(path),
-        node=about.get("node"),
-        arch=str(about.get("arch") or "unknown"),
-        page_size=int(about.get("page_size") or 4096),
-        taken=_taken(path, about.get("taken")),
-        config=config,
+        node=about["node"],
+        arch=about["arch"] or "unknown",
+        page_size=about["page_size"] or 4096,
+        taken=about["taken"],
+        config=settings,
         series=bool(frames),
         samples=tuple(samples),
     )
 
 
-def _taken(path: Path, value: Any) -> float:
-    if isinstance(value, datetime):
-        return (value if value.tzinfo else value.replace(tzinfo=timezone.utc)).timestamp()
+@contextmanager
+def _noted(problems: list[str]) -> Iterator[None]:
     try:
-        return datetime.fromisoformat(str(value).replace("Z", "+00:00")).timestamp()
-    except ValueError as error:
+        yield
+    except InputError as error:
+        problems += error.problems
+
+
+def _split(entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], dict[str, dict[str, Entry]]]:
+    """The base, and what differs by frame name."""
+    base: dict[str, Entry] = {}
+    changes: dict[str, dict[str, Entry]] = {}
+    for name, entry in entries.items():
+        if name.startswith("frames/"):
+            frame, _, below = name.removeprefix("frames/").partition("/")
+            if below:
+                changes.setdefault(frame, {})[below] = entry
+        else:
+            base[name] = entry
+    return base, changes
+
+
+def _about(path: Path, entries: Mapping[str, Entry]) -> dict[str, Any]:
+    """``node``, ``arch``, ``page_size`` (None where they are not said) and ``taken`` in Unix seconds."""
+    about = _yaml(path, entries, "snapshot.yaml")
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        message = f"{path}/snapshot.yaml: expected format: {FORMAT}"
+        raise InputError(message)
+    problems: list[str] = []
+    found: dict[str, Any] = {}
+    for key in ("node", "arch"):
+        value = about.get(key)
+        if value is not None and not isinstance(value, str | int):
+            problems.append(f"{path}/snapshot.yaml: {key}: expected a text, got {value!r}")
+        found[key] = None if value is None else str(value)
+    size = found["page_size"] = about.get("page_size")
+    if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size <= 0):
+        problems.append(f"{path}/snapshot.yaml: page_size: expected bytes, got {size!r}")
+    with _noted(problems):
+        found["taken"] = _taken(path, about.get("taken"))
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+def _taken(path: Path, value: Any) -> float:
+    try:
+        # Also where it stands in quotes: before 3.11 Python reads no fraction of nine digits.
+        moment = yaml.safe_load(value) if isinstance(value, str) else value
+    except (yaml.YAMLError, ValueError):
+        moment = None
+    if not isinstance(moment, datetime):
         message = f"{path}/snapshot.yaml: taken: expected a time such as 2026-01-31T12:00:00Z, got {value!r}"
-        raise InputError(message) from error
+        raise InputError(message)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def _frames(path: Path, entries: Mapping[str, Entry]) -> list[tuple[str, float]]:
@@ -109,8 +160,9 @@ def _frames(path: Path, entries: Mapping[str, Entry]) -> list[tuple[str, float]]
     frames = []
     for item in found if isinstance(found, list) else []:
         name, at = (item.get("frame"), item.get("at")) if isinstance(item, dict) else (None, None)
-        if isinstance(name, str) and re.fullmatch(r"[\w.-]+", name) and isinstance(at, int | float):
-            frames.append((name, float(at)))
+        time = _seconds(at)
+        if isinstance(name, str) and re.fullmatch(r"[\w.-]+", name) and time is not None:
+            frames.append((name, time))
         else:
             problems.append(f'{path}/frames.yaml: expected {{frame: "0000", at: 0.0}}, got {item!r}')
     if not frames and not problems:
@@ -122,36 +174,48 @@ def _frames(path: Path, entries: Mapping[str, Entry]) -> list[tuple[str, float]]
     return frames
 
 
-def _overlaid(path: Path, entries: Mapping[str, Entry], frame: str) -> dict[str, Entry]:
+def _seconds(value: Any) -> float | None:
+    plausible = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if plausible else None
+
+
+def _config(path: Path, entries: Mapping[str, Entry]) -> Config:
+    if "config.yaml" not in entries:
+        return configuration.Config()
+    return configuration.load([(f"{path}/config.yaml", _text(path, "config.yaml", entries["config.yaml"]))])
+
+
+def _overlaid(path: Path, base: Mapping[str, Entry], frame: str, changes: Mapping[str, Entry]) -> dict[str, Entry]:
     """The base with what differs in ``frame``; frames do not accumulate."""
-    prefix = f"frames/{frame}/"
-    changes = {name.removeprefix(prefix): entry for name, entry in entries.items() if name.startswith(prefix)}
-    removed = _text(path, f"{prefix}removed.txt", changes.pop("removed.txt", b"") or b"").splitlines()
-    gone = {name.strip().strip("/") for name in removed if name.strip()}
-    kept = {name: entry for name, entry in entries.items() if not _below(name, gone)}
-    for name, entry in changes.items():
-        if entry is not None:
-            kept = (
-                {other: old for other, old in kept.items() if not other.startswith(name + "/")}
-                if name not in kept
-                else kept
-            )
-        kept[name] = entry
-    return kept
+    if not changes:
+        return dict(base)
+    removed = ""
+    if "removed.txt" in changes:
+        removed = _text(path, f"frames/{frame}/removed.txt", changes["removed.txt"])
+    gone = {name.strip().strip("/") for name in removed.splitlines() if name.strip()}
+    # A change takes the place of whatever stands at its path, below it, or in its way.
+    replaced = gone | {name for name, entry in changes.items() if entry is not None}
+    above = {parent for name in changes for parent in _up(name)}
+    kept = {
+        name: entry
+        for name, entry in base.items()
+        if replaced.isdisjoint((name, *_up(name))) and not (entry is not None and name in above)
+    }
+    return {**kept, **{name: entry for name, entry in changes.items() if name != "removed.txt"}}
 
 
-def _below(name: str, gone: set[str]) -> bool:
+def _up(name: str) -> list[str]:
+    """The folders that ``name`` is in."""
     parts = name.split("/")
-    return any("/".join(parts[:count]) in gone for count in range(1, len(parts) + 1))
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _sample(path: Path, entries: Mapping[str, Entry], at: float) -> Sample:
-    nvml = entries.get("nvml.json")
     names = [name for name in entries if re.fullmatch(r"cluster/[a-z]+\.json", name)]
     return Sample(
         at=at,
         host={name.removeprefix("host/"): entry for name, entry in entries.items() if name.startswith("host/")},
-        nvml=nvml if isinstance(nvml, bytes) else None,
+        nvml=_bytes(path, "nvml.json", entries["nvml.json"]) if "nvml.json" in entries else None,
         lists={name.removeprefix("cluster/").removesuffix(".json"): _json(path, entries, name) for name in names},
     )
 
@@ -162,12 +226,16 @@ def pairs(recording: Recording) -> Iterator[tuple[Sample, float]]:
         yield sample, recording.wall(sample.at)
 
 
-def _text(path: Path, name: str, entry: Entry) -> str:
+def _bytes(path: Path, name: str, entry: Entry) -> bytes:
     if not isinstance(entry, bytes):
         message = f"{path}/{name}: expected a file"
         raise InputError(message)
+    return entry
+
+
+def _text(path: Path, name: str, entry: Entry) -> str:
     try:
-        return entry.decode()
+        return _bytes(path, name, entry).decode()
     except UnicodeDecodeError as error:
         message = f"{path}/{name}: is not UTF-8: {error}"
         raise InputError(message) from error
@@ -176,7 +244,7 @@ def _text(path: Path, name: str, entry: Entry) -> str:
 def _yaml(path: Path, entries: Mapping[str, Entry], name: str) -> Any:
     try:
         return yaml.safe_load(_text(path, name, entries[name]))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date such as 2026-13-45 is a ValueError
         message = f"{path}/{name}: not valid YAML: {' '.join(str(error).split())}"
         raise InputError(message) from error
 
@@ -184,6 +252,6 @@ def _yaml(path: Path, entries: Mapping[str, Entry], name: str) -> Any:
 def _json(path: Path, entries: Mapping[str, Entry], name: str) -> Any:
     try:
         return json.loads(_text(path, name, entries[name]))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = f"{path}/{name}: not valid JSON: {error}"
         raise InputError(message) from error

@@ -71,7 +71,8 @@ def _nvml(recording: Recording, sample: Sample) -> Nvml:
     try:
         return nvml_replay.parse(sample.nvml)
     except ReadingError as error:
-        raise InputError(f"{recording.name}/{error}") from error
+        frame = f" (frame at {sample.at:g} s)" if recording.series else ""
+        raise InputError(f"{recording.name}/{error}{frame}") from error
 
 
 def _cluster(recording: Recording, sample: Sample) -> ClusterFacts | None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import uuid
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from tests.bench.figures import Figure
-from tests.bench.load import cgroup, fill
+from tests.bench.load import PodCgroups, cgroup, fill
 from tests.cluster.agentprocess import AgentProcess
+from tests.cluster.hostroot import HostRoot
 from tests.cluster.objects import GPU_MEMORY, create_node, create_pod, get_pod, play_end, play_start, pod
-from tests.cluster.recorded import Board
+from tests.cluster.recorded import Board, recorded_board
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.waiting import wait_for
 
@@ -72,11 +74,14 @@ def is_published(plane: ControlPlane, name: str) -> bool:
 
 
 def footprint(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
-    """Memory and CPU time at the default cadence on a busy board."""
-    name, board = node(plane), Board.copy(scratch / "busy")
-    fill(plane, board, name, pods=PODS, gpu_processes=GPU_PROCESSES)
-    with AgentProcess(plane, name, board.root, scratch / "busy-agent", config="") as agent:
-        agent.wait_ready()
+    """Memory and CPU time at the default cadence on a busy board, with real memory cgroups."""
+    name = node(plane)
+    with ExitStack() as stack:
+        root = stack.enter_context(HostRoot(recorded_board() / "host", scratch / "busy"))
+        cgroups = stack.enter_context(PodCgroups())
+        fill(plane, Board(root.path), name, pods=PODS, gpu_processes=GPU_PROCESSES, cgroups=cgroups)
+        agent = AgentProcess(plane, name, root.path, scratch / "busy-agent", config="", popen=root.popen)
+        stack.enter_context(agent).wait_ready()
         time.sleep(SETTLE)
         process = psutil.Process(agent.pid)
         scrapes = [scrape(agent) for _ in range(200)]

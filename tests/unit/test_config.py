@@ -97,6 +97,12 @@ def test_an_unknown_key_names_file_key_and_the_nearest_one() -> None:
     assert problems("resrves: {os: 1Gi}") == ("0.yaml: unknown key resrves; the nearest known key is reserves",)
 
 
+@pytest.mark.parametrize("text", ["mode: [", "since: 2026-13-45T00:00:00Z", "a: " + "[" * 20_000])
+def test_what_is_no_yaml_is_one_problem(text: str) -> None:
+    (problem,) = problems(text)
+    assert problem.startswith("0.yaml: not valid YAML: ")
+
+
 def test_every_problem_is_reported_at_once() -> None:
     found = problems("mode: sometimes\npolicy: {grace: 15, kill: maybe}", "reserves: {os: 101%}\nmod: observe")
     assert len(found) == 5
@@ -191,3 +197,11 @@ def test_a_named_file_and_overrides(tmp_path: Path) -> None:
     file.write_text("mode: observe\nnode: {name: a}\n", encoding="utf-8")
     found = config.read(file, [("--node", "node: {name: b}")])
     assert (found.mode, found.node.name) == ("observe", "b")
+
+
+def test_a_key_that_is_set_twice_is_refused() -> None:
+    with pytest.raises(ConfigError) as refused:
+        load([("a.yaml", "mode: observe\npolicy: {grace: 1s}\nmode: enforce\n")])
+    (problem,) = refused.value.problems
+    assert "a.yaml" in problem
+    assert "mode is set twice" in problem

@@ -70,6 +70,13 @@ def test_manager_of_a_capacity_key_is_who_wrote_it_last() -> None:
     assert facts.managers == {GPU_MEMORY: "other-tool", "edgeagent.dev/gpu-milli": "edgeagent"}
 
 
+@pytest.mark.parametrize("odd", [{}, {"status": "True"}, {"type": None}, {"type": ["Ready"]}])
+def test_a_condition_without_a_name_hides_nothing(odd: Any) -> None:
+    ready = {"type": "Ready", "status": "True"}
+    facts = node.parse({"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": [odd, ready]}})
+    assert facts.conditions == (ready,)
+
+
 @pytest.mark.parametrize(
     "obj",
     [{}, {"metadata": {"uid": "u"}}, {"metadata": {"name": "n", "uid": "u"}, "status": {"conditions": ["Ready"]}}],

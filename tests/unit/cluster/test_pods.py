@@ -287,6 +287,7 @@ def test_ports_of_all_containers() -> None:
         manifest(containers=[container(resources=resources({"memory": "a lot"}))]),
         manifest(status="Running"),
         manifest(priority="high"),
+        manifest(priority=float("inf")),
         manifest(status={"containerStatuses": [{}]}),
     ],
 )

@@ -106,7 +106,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "memory": (document({**T4, "memory": 5}), "devices[0].memory is not an object"),
     "memory null": (document({**T4, "memory": None}), "devices[0].memory is not an object"),
     "memory code": (document({**T4, "memory": {"code": "3"}}), "devices[0].memory.code is not"),
-    "memory without used": (document({**T4, "memory": {"code": 0, "total": 1}}), "devices[0].memory.used is not"),
+    "memory without total": (document({**T4, "memory": {"code": 0, "used": 1}}), "devices[0].memory.total is not"),
+    "memory used": (document({**T4, "memory": {"code": 0, "total": 1, "used": "x"}}), "devices[0].memory.used is not"),
     "memory negative": (
         document({**T4, "memory": {"code": 0, "total": -1, "used": 0, "free": 0}}),
         "devices[0].memory.total is not",

@@ -135,6 +135,27 @@ def test_thor_is_unified_although_nvml_answers_with_the_whole_memory() -> None:
     assert [(device.memory, device.total_bytes) for device in found.devices] == [("unified", None)]
 
 
+def test_arm64_is_another_name_of_aarch64() -> None:
+    spark = NvmlDevice(handle=0, name="NVIDIA GB10", uuid="GPU-1", memory=NvmlMemory(code=3))
+    assert verdict(BoardFiles(arch="arm64"), nvml(spark)).kind == "unified"
+
+
+def test_what_a_board_is_does_not_depend_on_the_order_of_its_devices() -> None:
+    thor = igpu("NVIDIA Thor", uuid="aaaaaaaa-0000-4000-8000-000000000001", cuda_capability=(11, 0))
+    ada = card("GPU-bbbbbbbb-0000-4000-8000-000000000002", name="NVIDIA RTX 6000 Ada", cuda_capability=(8, 9))
+    files = BoardFiles(arch=ARM, compatible=("nvidia,tegra264",))
+    found = verdict(files, nvml(thor, ada))
+    assert found == verdict(files, nvml(ada, thor))
+    # The first by uuid: "G" stands before "a".
+    assert (found.product, found.cuda_arch) == ("NVIDIA RTX 6000 Ada", "8.9")
+
+
+def test_a_driver_that_fails_on_a_machine_without_other_signs_proves_nothing() -> None:
+    for answer in (nvml(init=9, count=None), nvml(init=18, count=None), nvml(count=None)):
+        found = verdict(BoardFiles(arch="x86_64"), answer)
+        assert (found.kind, found.unified, found.readable) == ("unknown", None, False)
+
+
 def test_gb10_by_name_needs_an_arm_machine() -> None:
     spark = NvmlDevice(handle=0, name="NVIDIA GB10", uuid="GPU-1", memory=NvmlMemory(code=3))
     found = verdict(card_files(), nvml(spark))

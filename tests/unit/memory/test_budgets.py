@@ -9,7 +9,7 @@ import pytest
 from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY, MemoryKind, PodFacts
 from edgeagent.memory.budgets import budget
 from edgeagent.memory.types import Budget
-from tests.unit.factories import GIB, MIB, config, container, pod
+from tests.unit.factories import GIB, MIB, config, container, pod, resources
 
 OURS = "edgeagent.dev/gpu-memory-limit"
 
@@ -61,6 +61,16 @@ def test_a_limit_below_one_mib_is_a_missing_suffix(limit: int, likely: str) -> N
     assert (found.gpu, found.total) == (None, None)
     assert reasons(found) == ["UnderRequested"]
     assert likely in found.problems[0].note
+
+
+@pytest.mark.parametrize("limits", [(2 * GIB, 2), (400_000, 400_000, 400_000), (0, 2048)])
+def test_a_sum_over_containers_does_not_hide_a_missing_suffix(limits: tuple[int, ...]) -> None:
+    # 2 GiB + 2 B and 3 × 400 000 B are both above 1 MiB = 1 048 576 B.
+    each = [resources(limit) for limit in limits]
+    given = pod(containers=tuple(container(f"c{n}", requests=one, limits=one) for n, one in enumerate(each)))
+    found = of(given)
+    assert (found.gpu, reasons(found)) == (None, ["UnderRequested"])
+    assert f"{GPU_MEMORY}: {limits[-1]} means" in found.problems[0].note
 
 
 def test_one_mib_is_a_budget() -> None:

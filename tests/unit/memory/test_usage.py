@@ -268,6 +268,28 @@ def test_a_terminating_pod_keeps_its_figures_and_counts_as_leaving() -> None:
     assert (found.pods["uid-a"].gpu[GPU_MEMORY], found.leaving) == (GIB, GIB + MIB)
 
 
+def test_what_of_it_is_the_hosts_memory_on_a_board_with_both() -> None:
+    """A card's bytes are shown, but do not come back to the memory of the board."""
+    listed = card(minor=1, compute=processes((4242, 20 * GIB), (4243, 3 * GIB), (900, GIB)))
+    thor = igpu("NVIDIA Thor", compute=processes((4244, 2 * GIB), (901, 64 * MIB)))
+    holders = (in_pod(4242), in_pod(4243, "gone"), in_pod(4244, "gone"))
+    outside = (Process(pid=900, start_ticks=1, name="Xorg"), Process(pid=901, start_ticks=1, name="weston"))
+    scene = Scene(nvml=nvml(listed, thor), pods=(pod(terminating=True),), held={"a": Held(gpu=0, host=MIB)})
+    host = replace(scene.facts().host, processes={process.pid: process for process in (*holders, *outside)})
+    found = attributed(scene, host)
+    # leaving: 20 GiB + 1 MiB of the terminating pod, 3 + 2 GiB of one that is gone
+    assert (found.leaving, found.leaving_shared) == (25 * GIB + MIB, 2 * GIB + MIB)
+    assert (found.system_gpu, found.system_shared) == (GIB + 64 * MIB, 64 * MIB)
+
+
+def test_a_card_that_lists_nothing_does_not_hide_what_the_system_holds_of_the_shared_memory() -> None:
+    thor = igpu("NVIDIA Thor", compute=processes((901, 64 * MIB)))
+    scene = Scene(nvml=nvml(card(minor=1, compute=processes(code=999)), thor))
+    outside = Process(pid=901, start_ticks=1, name="weston")
+    found = attributed(scene, replace(scene.facts().host, processes={901: outside}))
+    assert (found.system_gpu, found.system_shared) == (None, 64 * MIB)
+
+
 def test_containers_by_their_current_id() -> None:
     both = (container("infer"), container("web"), container("fetch", "init", container_id=None))
     scene = Scene(pods=(pod(containers=both),), held={"a": Held(gpu=GIB, container_id="infer-id")})

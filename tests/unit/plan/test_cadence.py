@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgeagent.plan import cadence
@@ -37,8 +39,12 @@ def test_the_first_reading_below_the_floor_asks_at_once_who_it_is() -> None:
     run = Run(outcome=None)
     low = Scene(pods=(pod("a", GIB),), held={"a": Held(gpu=GIB)}, config=SETTINGS, meminfo=meminfo(available=100 * MIB))
     assert cadence.attribution(run.step(low), SETTINGS.sampling) == 0.1
+    assert cadence.attribution(run.steps(low, 0.1), SETTINGS.sampling) == 0.1
     # Under pressure without a culprit the driver's lock is taken once a second.
-    assert cadence.attribution(run.steps(low, 0.1), SETTINGS.sampling) == 1.0
+    assert cadence.attribution(run.steps(low, 0.2), SETTINGS.sampling) == 1.0
+    # It falls again after it had recovered: as at first.
+    run.steps(replace(low, meminfo=meminfo(available=6 * GIB)), 0.3)
+    assert cadence.attribution(run.steps(low, 0.4), SETTINGS.sampling) == 0.1
 
 
 def test_before_the_first_plan_nothing_waits() -> None:

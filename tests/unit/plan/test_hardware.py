@@ -6,19 +6,25 @@ from typing import Any
 
 import pytest
 
-from edgeagent.facts import GPU_MILLI, NvmlDevice, NvmlMemory
+from edgeagent.facts import GPU_MILLI, CgroupOwner, NvmlDevice, NvmlMemory, Process
 from edgeagent.plan.types import Plan
 from tests.unit.factories import (
     ABSENT,
     GIB,
+    MIB,
     ORIN_UUID,
     Run,
     Scene,
     at,
     card,
     card_scene,
+    config,
     igpu,
+    meminfo,
     nvml,
+    pid_of,
+    pod,
+    processes,
 )
 
 
@@ -83,7 +89,9 @@ def test_a_failing_handle_stands_for_the_card_that_did_not_answer(code: int, hea
     ]
 
 
-@pytest.mark.parametrize(("code", "left"), [(15, "1024Mi"), (16, "1024Mi"), (3, "3072Mi")])
+@pytest.mark.parametrize(
+    ("code", "left"), [(15, "1024Mi"), (16, "1024Mi"), (999, "1024Mi"), (3, "3072Mi"), (10, "3072Mi")]
+)
 def test_a_failing_memory_call(code: int, left: str) -> None:
     """A lost card goes; one whose size cannot be read now keeps the one it told."""
     failed = NvmlMemory(code=code)
@@ -91,6 +99,23 @@ def test_a_failing_memory_call(code: int, left: str) -> None:
     bad = card("GPU-2", minor=1, memory=failed, memory_v2=failed)
     found = series(card_scene(one, two), *[card_scene(one, bad)] * 3)
     assert found[-1].node.capacity["edgeagent.dev/gpu-memory"] == left
+
+
+@pytest.mark.parametrize("code", [15, 16, 999])
+def test_a_card_that_dropped_out_hides_no_process_on_the_others(code: int) -> None:
+    """Until it is proven lost its processes are unknown, and so is who holds what; a lost card holds nothing."""
+    one, two = card("GPU-1", compute=processes((pid_of("a"), 2 * GIB))), card("GPU-2", minor=1, compute=processes())
+    held = (Process(pid=pid_of("a"), start_ticks=7, name="infer", owner=CgroupOwner("uid-a", "main-id")), 1)
+    scenes = [card_scene(one, second, pods=(pod("a", GIB),), extra=(held,)) for second in (two, *[lost(code)] * 4)]
+    states = [plan.pods[0].state for plan in series(*scenes)]
+    # NVML says 15 of a device that is gone for certain.
+    between = ["breach"] * 2 if code == 15 else ["unknown"] * 2
+    assert states == ["breach", *between, "breach", "breach"]
+
+
+def test_of_a_driver_that_never_answered_nobody_knows_who_holds_what() -> None:
+    plan = Run().step(card_scene(card(), nvml=nvml(init=18, count=None), pods=(pod("a", GIB),)))
+    assert [(view.state, view.use.gpu["edgeagent.dev/gpu-memory"]) for view in plan.pods] == [("unknown", None)]
 
 
 def test_indices_that_move_are_no_matter() -> None:
@@ -123,3 +148,35 @@ def test_a_driver_that_hangs_once_and_comes_back() -> None:
     good, silent = card_scene(card("GPU-1")), card_scene(card(), nvml=None)
     found = series(good, silent, good)
     assert [devices(plan) for plan in found] == [[("GPU-1", "ok")], [("GPU-1", "unknown")], [("GPU-1", "ok")]]
+
+
+# --- MemTotal ------------------------------------------------------------------------
+
+
+def advertised(*totals: int) -> list[str]:
+    """What each reading of MemTotal leads to, with 1 GiB of reserves."""
+    settings = config("reserves: {os: 1Gi, k3s: 0, cma: 0, headroom: 0}")
+    scenes = [Scene(meminfo=meminfo(total), config=settings) for total in totals]
+    return [plan.node.capacity["edgeagent.dev/gpu-memory"] for plan in series(*scenes)]
+
+
+def test_a_total_that_is_not_the_boards_changes_nothing() -> None:
+    # 7 GiB = 7168 MiB. A reading that lost a digit, twice, is not three in a row.
+    assert advertised(8 * GIB, GIB, 4 * GIB, 4 * GIB, 8 * GIB, 4 * GIB, 8 * GIB) == ["7168Mi"] * 7
+
+
+def test_memory_that_was_plugged_out_counts_from_the_third_reading() -> None:
+    assert advertised(8 * GIB, *[4 * GIB] * 4) == ["7168Mi", "7168Mi", "7168Mi", "3072Mi", "3072Mi"]
+
+
+def test_one_percent_is_within_what_a_kernel_may_give_back() -> None:
+    # 8192 MiB × 1 % = 81.92 MiB
+    assert advertised(8 * GIB, 8 * GIB - 81 * MIB) == ["7168Mi", "7087Mi"]
+    assert advertised(8 * GIB, 8 * GIB - 82 * MIB) == ["7168Mi", "7168Mi"]
+
+
+def test_a_doubtful_reading_is_no_reading() -> None:
+    run = Run()
+    run.step(Scene(meminfo=meminfo(8 * GIB)))
+    plan = run.step(at(Scene(meminfo=meminfo(GIB, available=MIB)), 2.0))
+    assert (plan.available, plan.danger.usable) == (None, None)

@@ -7,15 +7,27 @@ from typing import Any
 
 import pytest
 
+from edgeagent.facts import IGPU_MEMORY, CgroupOwner, Process
+from edgeagent.plan.types import Plan
 from tests.unit.factories import (
     GIB,
+    MIB,
     Held,
     Run,
+    Scene,
     at,
+    card,
+    container,
     evicted,
     held_codes,
+    igpu,
+    meminfo,
     node,
+    nvml,
     pid_of,
+    pod,
+    processes,
+    resources,
 )
 from tests.unit.plan.overuse import SAMPLES, a_pod, left, pressed, scene, settled
 
@@ -232,3 +244,55 @@ def test_a_stuck_victim_does_not_wait_for_ever() -> None:
             break
     # accepted at 15 s; 30 s + 300 s later, then ten seconds
     assert (found[340], found[345], found[350], found[355]) == ("releasing", "hold-down", "hold-down", "evicted")
+
+
+# --- pressure that outlasts the need -------------------------------------------------
+# 64 GiB: headroom 2 % = 1311 MiB, floor 656 MiB; it ends above 656 + 256 MiB. At 800 MiB nothing is needed any more.
+
+
+def hovering(first: Scene, *later: tuple[float, Scene]) -> list[Plan]:
+    """Below the floor at 0 and 1 s, then 800 MiB are usable."""
+    low, near = (meminfo(64 * GIB, available=amount * MIB) for amount in (100, 800))
+    run = Run()
+    run.steps(replace(first, meminfo=low), 0.0, 1.0)
+    return [run.step(at(replace(given, meminfo=near), second)) for second, given in later]
+
+
+def test_a_breach_has_its_grace_while_nothing_is_needed() -> None:
+    calm, over = scene(a_pod("a"), excess=0), scene(a_pod("a"))
+    plans = hovering(calm, (2.0, over), (9.0, over), (16.0, over), (17.0, over))
+    assert {plan.danger.active for plan in plans} == {True}
+    assert {plan.danger.need for plan in plans} == {0}
+    assert [left(plan) for plan in plans[:3]] == [
+        {"uid-a": ("grace", 15.0)},
+        {"uid-a": ("grace", 8.0)},
+        {"uid-a": ("grace", 1.0)},
+    ]
+    assert evicted(plans[3]) == ["uid-a"]
+
+
+def test_nobody_follows_a_victim_of_the_same_pressure_while_nothing_is_needed() -> None:
+    # At 1 s the need is 656 + 128 − 100 = 684 MiB, which the excess of a, 2 GiB, covers.
+    both = scene(a_pod("a"), a_pod("b"), a=Held(gpu=3 * GIB))
+    alone = scene(a_pod("b"))
+    plans = hovering(both, *((float(second), alone) for second in range(2, 40, 2)))
+    assert [evicted(plan) for plan in plans] == [[]] * 19
+    assert {held_codes(plan)["uid-b"] for plan in plans} == {"releasing"}
+
+
+def test_what_a_card_gives_back_does_not_help_the_board() -> None:
+    """A terminating pod with 20 GiB of a card: the breach of the shared memory goes all the same."""
+    igpu_limit = resources(GIB, key=IGPU_MEMORY)
+    over = pod("b", containers=(container(requests=igpu_limit, limits=igpu_limit),))
+    ada = card(minor=1, compute=processes((4242, 20 * GIB)))
+    thor = igpu("NVIDIA Thor", compute=processes((4243, 2 * GIB)))
+    given = Scene(
+        pods=(a_pod("a", terminating=True), over),
+        nvml=nvml(ada, thor),
+        meminfo=meminfo(64 * GIB, available=10 * MIB),
+        extra=tuple(
+            (Process(pid=pid, start_ticks=7, name="infer", owner=CgroupOwner(uid, "main-id")), 1)
+            for pid, uid in ((4242, "uid-a"), (4243, "uid-b"))
+        ),
+    )
+    assert evicted(Run().steps(given, 0.0, 1.0)) == ["uid-b"]

@@ -14,6 +14,13 @@ from edgeagent import cli
 from tests.unit.snapshot.making import ABOUT, nvmap, orin, packed, pod, write
 
 MIB = 1024 * 1024
+ORIN_MEMINFO = "".join(
+    f"{row}: {kib} kB\n"
+    for row, kib in {
+        "MemTotal": 7802736, "MemFree": 3000000, "MemAvailable": 4000000, "Active(file)": 0, "Inactive(file)": 0,
+        "SReclaimable": 0, "SUnreclaim": 0, "AnonPages": 0, "Shmem": 0, "KernelStack": 0, "PageTables": 0,
+    }.items()
+)  # fmt: skip
 
 
 def explain(capsys: pytest.CaptureFixture[str], path: Path) -> list[dict[str, Any]]:
@@ -126,6 +133,25 @@ def test_the_configuration_in_the_snapshot_counts(tmp_path: Path, capsys: pytest
         ({"cluster/pods.json": b"\xff"}, ["pods.json: is not UTF-8"]),
         ({"cluster/node.json": {"kind": "Node"}}, ["node.json"]),
         ({"config.yaml": {"policy": {"grase": "1s"}, "mode": "off"}}, ["mode: expected one of", "policy.grase"]),
+        ({"snapshot.yaml": "format: 1\ntaken: 2026-13-45T00:00:00Z\n"}, ["snapshot.yaml: not valid YAML"]),
+        ({"snapshot.yaml": "format: 1\ntaken: 2026-01-31\n"}, ["taken: expected a time"]),
+        ({"snapshot.yaml": "format: " + "[" * 20_000}, ["snapshot.yaml: not valid YAML"]),
+        (
+            {"snapshot.yaml": ABOUT | {"page_size": "4k", "arch": ["arm"], "node": {}, "taken": None}},
+            ["node: expected a text", "arch: expected a text", "page_size: expected bytes", "taken: expected a time"],
+        ),
+        ({"frames.yaml": '[{frame: "0000", at: .nan}, {frame: "0001", at: .inf}]'}, ["got {'frame'", "got {'frame'"]),
+        ({"frames.yaml": [{"frame": "0000", "at": True}]}, ["got {'at': True"]),
+        ({"cluster/pods.json": "[" * 100_000}, ["pods.json: not valid JSON"]),
+        ({"nvml.json/x": "", "config.yaml/x": ""}, ["config.yaml: expected a file", "nvml.json: expected a file"]),
+        (
+            {"snapshot.yaml": {"format": 3}, "config.yaml": "mdoe: x", "cluster/pods.json": "{", **frames(0, 1)},
+            ["expected format: 1", "unknown key mdoe", "pods.json: not valid JSON"],
+        ),
+        (
+            {**frames(0, 1), "frames/0001/cluster/node.json": "{", "frames/0001/removed.txt": b"\xff"},
+            ["frames/0001/removed.txt: is not UTF-8"],
+        ),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line_each(
@@ -161,3 +187,89 @@ def test_an_archive_cannot_reach_outside_itself(tmp_path: Path, capsys: pytest.C
     assert document["host"]["available_bytes"] is None
     assert document["pools"] == []
     assert not (tmp_path / "escaped").exists()
+
+
+def test_a_link_in_the_place_of_a_source_is_no_machine_without_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write(tmp_path, orin(100))
+    (folder / "nvml.json").symlink_to("elsewhere.json")
+    (line,) = refused(capsys, folder)
+    assert "nvml.json: expected a file" in line
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        "2026-01-31T12:00:00Z",
+        "2026-01-31T12:00:00.000000000Z",
+        "2026-01-31T13:00:00+01:00",
+    ],
+)
+def test_when_it_was_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str], taken: str) -> None:
+    started = {"running": {"startedAt": "2026-01-31T11:59:00Z"}}
+    given = pod()
+    given["spec"]["containers"][0]["resources"]["limits"] |= {"memory": "3Gi"}
+    given["status"]["containerStatuses"][0]["state"] = started
+    # 1500 MiB + 2 GiB are more than the 3 GiB for both: a minute of the two minutes of grace is over.
+    cgroup = f"host/sys/fs/cgroup/kubepods/burstable/pod{given['metadata']['uid']}"
+    files = {
+        "snapshot.yaml": ABOUT | {"taken": taken},
+        "cluster/pods.json": {"items": [given]},
+        "host/sys/fs/cgroup/cgroup.controllers": "memory\n",
+        f"{cgroup}/memory.current": f"{2048 * MIB}\n",
+        f"{cgroup}/memory.stat": "active_file 0\ninactive_file 0\nslab_reclaimable 0\n",
+        "host/proc/meminfo": ORIN_MEMINFO,
+    }
+    (document,) = explain(capsys, write(tmp_path, orin(1500) | files))
+    assert [(held["code"], held["seconds_left"]) for held in document["plan"]["held"]] == [("start-grace", 60.0)]
+
+
+def test_a_node_may_be_named_by_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = pod()
+    given["spec"]["nodeName"] = "42"
+    files = {"snapshot.yaml": ABOUT | {"node": 42}, "cluster/pods.json": {"items": [given]}}
+    (document,) = explain(capsys, write(tmp_path, orin(100) | files))
+    assert [one["name"] for one in document["pods"]] == ["llm"]
+
+
+def test_a_frame_puts_a_file_where_a_folder_was_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tree = "host/proc/device-tree"
+    changes = {
+        f"frames/0000/{tree}": "gone",
+        "frames/0001/host/etc/nv_tegra_release/text": "",
+        "host/etc/nv_tegra_release": "# R36 (release), REVISION: 4.4, GCID: 1\n",
+    }
+    documents = explain(capsys, write(tmp_path, orin(100) | changes | frames(0, 1, 2)))
+    assert [document["board"]["signals"] for document in documents] == [
+        ["l4t-release", "nvmap"],
+        ["device-tree", "nvmap"],
+        ["device-tree", "l4t-release", "nvmap"],
+    ]
+
+
+def test_a_file_with_two_names_is_in_an_archive_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As tar writes hard links: the second name has no content of its own."""
+    folder = write(tmp_path / "board", orin(3000) | frames(0, 1))
+    table = "host/sys/kernel/debug/nvmap/iovmm/clients"
+    below = folder / "frames/0000" / table
+    below.parent.mkdir(parents=True)
+    below.write_text(nvmap(("llm", 4242, 100 * 1024)))
+    second = folder / "frames/0001" / table
+    second.parent.mkdir(parents=True)
+    second.hardlink_to(below)
+    archive = packed(folder, tmp_path / "board.tar.gz")
+    with tarfile.open(archive) as tar:
+        assert any(member.islnk() for member in tar)
+    documents = explain(capsys, archive)
+    assert [document["pods"][0]["gpu_bytes"] for document in documents] == [100 * MIB] * 2
+
+
+def test_a_damaged_archive_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = packed(write(tmp_path / "board", orin(100)), tmp_path / "board.tar.gz").read_bytes()
+    archive = tmp_path / "damaged.tar.gz"
+    # The last eight bytes are the checksum and the length (RFC 1952): tar has all it needs before them.
+    for damaged in (whole[:-8] + bytes(8), whole[: len(whole) // 2], b"", b"text"):
+        archive.write_bytes(damaged)
+        (line,) = refused(capsys, archive)
+        assert "cannot be read as a snapshot" in line
