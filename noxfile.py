@@ -5,6 +5,7 @@ Started by ``scripts/test``, which puts in place what the sessions need.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import nox
@@ -17,20 +18,32 @@ PYTHONS = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
 ON_EVERY_PYTHON = ("tests/unit", "tests/properties", "tests/boards")
 
 
-def _pytest(session: nox.Session, *arguments: str) -> None:
+def _pytest(session: nox.Session, *arguments: str, mine: Callable[[str], bool]) -> None:
+    """Run ``arguments``, or those of the paths given on the command line that are ``mine``."""
+    paths = [argument for argument in session.posargs if Path(argument.partition("::")[0]).exists()]
+    if paths:
+        arguments = tuple(path for path in paths if mine(path))
+        if not arguments:
+            session.skip("none of the given paths belongs here")
     session.install("--editable", ".[test]")
     # 5: nothing was collected. Arguments of one's own may select tests of the other session only.
     codes = [0, 5] if session.posargs else [0]
-    session.run("python", "-m", "pytest", *arguments, *session.posargs, success_codes=codes)
+    options = [argument for argument in session.posargs if argument not in paths]
+    session.run("python", "-m", "pytest", *arguments, *options, success_codes=codes)
+
+
+def _on_every_python(path: str) -> bool:
+    return path.startswith(ON_EVERY_PYTHON)
 
 
 @nox.session(python=PYTHONS)
 def unit(session: nox.Session) -> None:
     """Pure code, generated sequences and recorded boards: no root, no network."""
-    _pytest(session, *(folder for folder in ON_EVERY_PYTHON if Path(folder).is_dir()))
+    _pytest(session, *(folder for folder in ON_EVERY_PYTHON if Path(folder).is_dir()), mine=_on_every_python)
 
 
 @nox.session
 def cluster(session: nox.Session) -> None:
     """Real API server, scheduler and kubelet, a scripted server for faults, processes and signals."""
-    _pytest(session, "tests", *(f"--ignore={folder}" for folder in ON_EVERY_PYTHON))
+    ignored = (f"--ignore={folder}" for folder in ON_EVERY_PYTHON)
+    _pytest(session, "tests", *ignored, mine=lambda path: not _on_every_python(path))

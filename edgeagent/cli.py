@@ -25,6 +25,8 @@ OK = 0
 PROBLEMS = 1
 USAGE = 2
 ALREADY_RUNNING = 75
+FASTEST = 100
+"""The demo cannot be told in less than half a second."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -62,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"edgeagent {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Parser)
 
-    run = commands.add_parser("run", help="run the agent", description="Run the agent until SIGTERM.")
+    run = commands.add_parser("run", help="run the agent", description="Run the agent until SIGTERM or SIGINT.")
     _agent_options(run)
     run.set_defaults(command=_run)
 
@@ -128,9 +130,12 @@ def _agent_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _speed(text: str) -> float:
-    value = float(text)
-    if not value > 0:
-        raise argparse.ArgumentTypeError("must be above 0")
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= FASTEST:
+        raise argparse.ArgumentTypeError(f"expected a number above 0 and up to {FASTEST}")
     return value
 
 
@@ -190,7 +195,7 @@ def _show(plan: Plan, at: float, config: Config, form: str, *, series: bool) -> 
     if form == "json":
         print(json.dumps(document, indent=None if series else 2))
     else:
-        print((f"=== at {at:g} s\n" if series else "") + report.text(document))
+        print((f"=== at {at:g} s\n" if series else "") + report.text(document, listed=plan.listed))
 
 
 def _config_check(arguments: argparse.Namespace) -> int:
@@ -204,7 +209,8 @@ def _config_check(arguments: argparse.Namespace) -> int:
         for problem in error.problems:
             print(problem)
         return PROBLEMS
-    print(f"{arguments.file or config.DEFAULT_FILE}: ok")
+    found = arguments.file or (config.DEFAULT_FILE if config.installed_files() else None)
+    print(f"{found}: ok" if found else "no configuration file; the defaults hold")
     return OK
 
 

@@ -305,11 +305,7 @@ def read(file: Path | None, overrides: Sequence[tuple[str, str]] = ()) -> Config
     Raises:
         ConfigError: unreadable or wrong.
     """
-    if file is not None:
-        paths = [file]
-    else:
-        paths = [path for path in [DEFAULT_FILE] if path.exists()]
-        paths += sorted(DEFAULT_FILE.with_name("config.d").glob("*.yaml"))
+    paths = [file] if file is not None else installed_files()
     documents = []
     problems = []
     for path in paths:
@@ -320,6 +316,13 @@ def read(file: Path | None, overrides: Sequence[tuple[str, str]] = ()) -> Config
     if problems:
         raise ConfigError(problems)
     return load([*documents, *overrides])
+
+
+def installed_files() -> list[Path]:
+    """The configuration files of this machine, in the order in which they count."""
+    return [path for path in [DEFAULT_FILE] if path.exists()] + sorted(
+        DEFAULT_FILE.with_name("config.d").glob("*.yaml")
+    )
 
 
 def cross_check(config: Config) -> list[str]:

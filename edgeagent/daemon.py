@@ -65,22 +65,29 @@ async def _serve(
     except OSError as error:
         raise InputError(f"serve.bind: {serve.bind}: {error.strerror}") from error
     log.info("listening on %s", server.address)
-    for problem in filter(None, (shield.lock_memory(), dirs.write_address(runtime, server.address))):
-        log.warning("%s", problem)
+    unlocked = shield.lock_memory()
+    if unlocked:
+        log.warning("memory is not locked, so the agent may be slow when the board runs out of it: %s", unlocked)
+    unwritten = dirs.write_address(runtime, server.address)
+    if unwritten:
+        log.warning("%s", unwritten)
 
     def after_cycle(_: Agent) -> None:
         server.show(status.shown())
         if agent.cycles == 1:
             _stretch_watchdog(notifier, agent.config)
             shield.settle()
+            log.info("%s, mode %s", _sentence(agent), agent.config.mode)
             notifier.ready(_sentence(agent))
         notifier.alive()
 
     try:
         await agent.run(stop, after_cycle)
+        log.info("stopping; what was published stays on the node")
         notifier.stopping()
     finally:
         await server.stop()
+        dirs.forget_address(runtime)
         notifier.close()
 
 

@@ -61,6 +61,7 @@ make_venv() {
 # Puts the package, with the extra $1 if given, into .venv; does nothing when that is as it was left.
 install_package() {
     stamp=$root/.venv/edgeagent-installed
+    [ ! -e "$root/.venv" ] || [ -w "$root/.venv" ] || die "$root/.venv belongs to another user; use a clone of your own"
     state=$({ printf '%s\n' "$root" && cat "$root/pyproject.toml" "$root/edgeagent/__init__.py"; } | cksum)
     if is_usable "$root/.venv/bin/python" && "$root/.venv/bin/python" -c 'import pip' 2>/dev/null; then
         case $(cat "$stamp" 2>/dev/null) in
@@ -71,6 +72,6 @@ install_package() {
     fi
     say "installing into .venv (once, and after a change of pyproject.toml)"
     "$root/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable "$root${1:+[$1]}" ||
-        die "the installation failed, see above"
+        die "the installation failed, see above; it needs a package index (the internet) at its first start"
     printf '%s\n' "$state ${1:-}" >"$stamp"
 }

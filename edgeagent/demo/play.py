@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -33,6 +34,17 @@ from edgeagent.system import dirs, lock
 
 _PICTURE_SECONDS = 30.0
 _WARNINGS = 10
+
+
+def _command() -> str:
+    """How this program is called from here: its virtual environment is seldom on the path."""
+    own = Path(sys.executable).with_name("edgeagent")
+    if not own.exists() or shutil.which("edgeagent") == str(own):
+        return "edgeagent"
+    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else str(own)
+
+
+COMMAND = _command()
 
 
 def run(arguments: argparse.Namespace, config: Config) -> int:
@@ -198,8 +210,8 @@ def _sum_up(narrator: Narrator, address: str, *, keep: bool) -> None:
         narrator.title(f"Agent and endpoint go on: curl http://{address}/api/v1/pools")
         narrator.title("Ctrl-C ends them.")
     else:
-        narrator.title("To look around afterwards: edgeagent demo --keep, then curl its /api/v1/pools")
-        narrator.title("On a board, without touching anything: edgeagent explain")
+        narrator.title(f"To look around afterwards: {COMMAND} demo --keep, then curl its /api/v1/pools")
+        narrator.title(f"On a board, without touching anything: {COMMAND} explain")
 
 
 class _Kept(logging.Handler):

@@ -10,12 +10,15 @@ function that the library does not have; ``{"code": N}`` for one that returned N
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
 from edgeagent.host.nvml import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, NO_INSTANCE, NOT_FOUND
+
+log = logging.getLogger(__name__)
 
 _U32 = (1 << 32) - 1
 _U64 = (1 << 64) - 1
@@ -27,6 +30,8 @@ class ReplaySource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        if not path.exists():
+            log.warning("%s is not there: taken for a machine without the NVML library", path)
 
     def sample(self) -> Nvml:
         """The sample that the file holds by now.

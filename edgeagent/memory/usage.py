@@ -87,7 +87,9 @@ def source(key: PoolKey, host: HostFacts) -> Source:
         return Source((), 0)
     held = host.gpu_node_holders.value
     reason = host.nvmap.why or "the nvmap table shows no bytes"
-    return Source(None, None, f"{reason}, and {held} processes hold a GPU device node" if held else reason)
+    if held:
+        return Source(None, None, f"{reason}, and {held} processes hold a GPU device node")
+    return Source(None, None, f"{reason}, and whether a process holds a GPU device node cannot be told")
 
 
 def _nvmap(table: NvmapTable, limit: int | None) -> Source:

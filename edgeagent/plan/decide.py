@@ -57,7 +57,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     choice = victims.choose(state, facts, views, situation, now)
     state, wanted = wish.wish(state, facts, board, sized, pods, danger, now, host_over=situation.host_over is True)
     pools = tuple(sized.pools.values())
-    state, events = notices.events(state, facts, board, pools, views, choice, wanted)
+    state, events = notices.events(state, facts, board, pools, views, choice, wanted, situation.observe)
     return state, Plan(
         board=board,
         pools=pools,
@@ -66,6 +66,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         usage=used,
         danger=danger,
         pods=views,
+        listed=facts.cluster is not None and facts.cluster.pods is not None,
         node=wanted,
         evictions=tuple(_eviction(view, state, facts, danger) for view in choice.victims),
         kills=(),

@@ -70,17 +70,24 @@ def overcommitted(pool: Pool) -> str:
 
 
 def kubelet_args(pool: Pool) -> str:
-    """The K3s settings that make the scheduler's own memory dimension agree with the pool."""
+    """What to set so that the scheduler's own memory dimension agrees with the pool, and what to mind.
+
+    The kubelet has no reserve for CMA, so those pages go into system-reserved.
+    """
     lines = {line.name: line.bytes for line in pool.reserves}
-    system = mib(ceil_mib(lines.get("os", 0)))
+    system = mib(ceil_mib(lines.get("os", 0) + lines.get("cma", 0)))
     kube = mib(ceil_mib(lines.get("k3s", 0)))
     # The flag replaces the whole map, K3s' own two disk thresholds with it.
     eviction_hard = (
         f"memory.available<{mib(ceil_mib(lines.get('headroom', 0)))},nodefs.available<5%,imagefs.available<5%"
     )
+    ours = "\nand to edgeagent's configuration, since system-reserved then has the CMA pages: reserves: {cma: 0}"
     return (
-        "kubelet-arg:\n"
+        "Add to a file in /etc/rancher/k3s/config.yaml.d:\n"
+        "kubelet-arg+:\n"
         f'  - "system-reserved=memory={system}"\n'
         f'  - "kube-reserved=memory={kube}"\n'
         f'  - "eviction-hard={eviction_hard}"'
+        f"{ours if lines.get('cma') else ''}\n"
+        "First end pods until what is booked fits, then restart K3s: its kubelet stops running pods that no longer fit."
     )

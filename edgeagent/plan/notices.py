@@ -31,11 +31,12 @@ def events(
     views: Sequence[PodView],
     choice: Choice,
     wish: NodeWish,
+    observe: str,
 ) -> tuple[State, tuple[Event, ...]]:
     """Events that are due now, and the state that remembers them."""
     due = [
         *_budget_events(views),
-        *_breach_events(facts, views, choice),
+        *_breach_events(facts, views, choice, observe),
         *_pool_events(board, pools, views),
         *_node_events(facts, board, wish),
     ]
@@ -58,13 +59,16 @@ def _budget_events(views: Iterable[PodView]) -> Iterator[Notice]:
                 yield (problem.reason, view.pod.uid, problem.note), pod_event(view.pod, problem.reason, problem.note)
 
 
-def _breach_events(facts: Facts, views: Iterable[PodView], choice: Choice) -> Iterator[Notice]:
-    """A pod went over its budget. It stays told until it is below again, whatever holds it meanwhile."""
+def _breach_events(facts: Facts, views: Iterable[PodView], choice: Choice, observe: str) -> Iterator[Notice]:
+    """A pod went over its budget. It stays told until it is below again, whatever holds it meanwhile.
+
+    ``observe`` says why nothing is done at all, which the grace that holds the pod first would hide.
+    """
     reasons = {held.uid: held for held in choice.held}
     for view in views:
         if view.breach in ("gpu", "shared") and view.state in ("breach", "protected"):
             held = reasons.get(view.pod.uid)
-            lasting = held.why if held and held.code in ("protected", "daemonset", "observe") else ""
+            lasting = held.why if held and held.code in ("protected", "daemonset") else observe
             note = messages.warning(view, facts.config.policy.grace, held=lasting)
             yield ("MemoryBudgetExceeded", view.pod.uid), pod_event(view.pod, "MemoryBudgetExceeded", note)
 
@@ -146,10 +150,7 @@ def findings(pools: Iterable[Pool]) -> tuple[Finding, ...]:
 def _remedy(pool: Pool) -> str:
     if pool.kind == "discrete":
         return "End pods, or move them to another node, until what they request fits."
-    return (
-        "Add to the K3s configuration and restart K3s, so that the scheduler counts the same:\n"
-        + messages.kubelet_args(pool)
-    )
+    return "So that the scheduler counts the same:\n" + messages.kubelet_args(pool)
 
 
 def order(finding: Finding) -> tuple[int, str, str]:

@@ -10,17 +10,20 @@ from edgeagent.quantity import human, mib
 _MARKS = {"ok": " ", "breach": "!", "unbudgeted": "?", "unknown": "?", "terminating": "…", "protected": "#"}
 
 
-def text(document: dict[str, Any]) -> str:
-    """Lines in reading order: what the board is, how its pool is made up, who holds what, what is done about it."""
-    return "\n".join(_lines(document)) + "\n"
+def text(document: dict[str, Any], *, listed: bool) -> str:
+    """Lines in reading order: what the board is, how its pool is made up, who holds what, what is done about it.
+
+    ``listed``: the pods of the node are known; else none in the document does not mean that there are none.
+    """
+    return "\n".join(_lines(document, listed=listed)) + "\n"
 
 
-def _lines(document: dict[str, Any]) -> Iterator[str]:
+def _lines(document: dict[str, Any], *, listed: bool) -> Iterator[str]:
     yield from _board(document)
     for pool in document["pools"]:
         yield from _pool(pool)
     yield from _host(document["host"])
-    yield from _pods(document["pods"])
+    yield from _pods(document["pods"], listed=listed)
     yield from _plan(document)
     yield from _node(document["node"])
     yield from _findings(document["findings"])
@@ -70,10 +73,12 @@ def _host(host: dict[str, Any]) -> Iterator[str]:
     )
 
 
-def _pods(pods: list[dict[str, Any]]) -> Iterator[str]:
+def _pods(pods: list[dict[str, Any]], *, listed: bool) -> Iterator[str]:
     yield ""
     if not pods:
-        yield "Pods: none"
+        yield (
+            "Pods: none" if listed else "Pods: not known, no cluster was asked; the figures are those of an empty board"
+        )
         return
     width = max(len(f"{pod['namespace']}/{pod['name']}") for pod in pods)
     yield f"  {'POD':<{width}}  {'GPU':>10}  {'BUDGET':>10}  {'HOST':>10}  STATE"

@@ -160,6 +160,8 @@ class Plan:
     usage: Usage
     danger: Danger
     pods: tuple[PodView, ...]
+    listed: bool
+    """The pods of the node are known; else ``pods`` is empty for want of a cluster, or of its first answer."""
     node: NodeWish
     evictions: tuple[Eviction, ...]
     kills: tuple[Kill, ...]

@@ -24,14 +24,23 @@ def load(path: Path) -> dict[str, Entry]:
         InputError: not there, not readable, no snapshot.
     """
     try:
-        entries = _directory(path) if path.is_dir() else _archive(path)
+        # A folder that is none may hold anything: what is not there is said before anything is read.
+        entries = {} if path.is_dir() and not (path / "snapshot.yaml").exists() else _entries(path)
     except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
-        message = f"{path}: cannot be read as a snapshot: {' '.join(str(error).split())}"
+        message = f"{path}: cannot be read as a snapshot: {_why(error)}"
         raise InputError(message) from error
     if "snapshot.yaml" not in entries:
         message = f"{path}: is no snapshot: it has no snapshot.yaml"
         raise InputError(message)
     return entries
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or " ".join(str(error).split())
+
+
+def _entries(path: Path) -> dict[str, Entry]:
+    return _directory(path) if path.is_dir() else _archive(path)
 
 
 def _directory(top: Path) -> dict[str, Entry]:

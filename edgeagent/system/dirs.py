@@ -40,7 +40,9 @@ def prepare(path: Path, *, private: bool = False) -> Path:
     try:
         path.mkdir(mode=0o700 if private else 0o755, parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{path}: cannot be made: {error.strerror}") from error
+        raise InputError(
+            f"{path}: cannot be made: {error.strerror}; another place can be given as an option"
+        ) from error
     return path
 
 
@@ -62,6 +64,12 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         with contextlib.suppress(OSError):
             Path(name).unlink()
         raise
+
+
+def forget_address(runtime: Path) -> None:
+    """Nobody listens there any more."""
+    with contextlib.suppress(OSError):
+        (runtime / ADDRESS).unlink()
 
 
 def write_address(runtime: Path, address: str) -> str:

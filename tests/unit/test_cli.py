@@ -66,3 +66,9 @@ def test_explain_of_a_recording_loads_neither_http_nor_a_driver() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script, str(board)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_an_empty_board_and_one_without_a_cluster_are_two_things(capsys: pytest.CaptureFixture[str]) -> None:
+    board = Path(__file__).parent.parent / "boards/desktop-rtx3060/snapshot"
+    assert cli.main(["explain", str(board)]) == 0
+    assert "Pods: not known" in capsys.readouterr().out

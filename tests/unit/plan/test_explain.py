@@ -92,7 +92,7 @@ def test_documents_keep_to_the_schema(name: str) -> None:
     for second in (0.0, 2.0):
         found = document(run.step(at(SCENES[name], second)), second)
         assert [error.message for error in VALIDATOR.iter_errors(found)] == []
-        assert text(found).startswith("Board: ")
+        assert text(found, listed=True).startswith("Board: ")
 
 
 def test_a_document_with_everything_keeps_to_the_schema() -> None:

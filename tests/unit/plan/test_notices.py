@@ -117,3 +117,10 @@ def test_findings_are_sorted_worst_first() -> None:
 
     mixed = [finding("info", "a"), finding("warning", "b"), finding("error", "d"), finding("error", "c")]
     assert [one.id for one in sorted(mixed, key=order)] == ["c", "d", "b", "a"]
+
+
+def test_an_event_in_observe_mode_does_not_threaten() -> None:
+    scene = Scene(pods=(pod("a", GIB),), held={"a": Held(gpu=2 * GIB)}, config=config("mode: observe"))
+    (event,) = [event for event in Run().step(scene).events if event.reason == "MemoryBudgetExceeded"]
+    assert "It is not evicted: mode: observe is configured." in event.note
+    assert "unless" not in event.note

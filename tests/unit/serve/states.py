@@ -83,6 +83,7 @@ PLAN = Plan(
         view("llm", gpu=2900 * MIB, host=500 * MIB, limit=2048 * MIB, state="breach", reason="too much", breach="gpu"),
         view("odd", gpu=None, host=None, limit=1024 * MIB, state="unknown", reason="not known"),
     ),
+    listed=True,
     node=NodeWish(capacity={GPU_MEMORY: "5303Mi"}, labels={}, conditions=(), requests=()),
     evictions=(),
     kills=(),
