@@ -25,6 +25,8 @@ from edgeagent.quantity import GIB, MIB
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 COMMANDS = ("run", "explain", "demo", "config check")
+CONFIGURATIONS = ("# /etc/edgeagent", "# try.yaml", "# observe.yaml")
+"""How the examples of configurations begin."""
 
 
 def page(name: str) -> str:
@@ -84,9 +86,7 @@ def test_the_documented_default_is_the_default(key: str) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_every_configuration_example_loads_and_changes_something(path: Path) -> None:
-    examples = [
-        block for block in blocks(path.read_text(encoding="utf-8"), "yaml") if block.startswith("# /etc/edgeagent")
-    ]
+    examples = [block for block in blocks(path.read_text(encoding="utf-8"), "yaml") if block.startswith(CONFIGURATIONS)]
 
     assert all(config.load([(path.name, example)]) != Config() for example in examples)
 
