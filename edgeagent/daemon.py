@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from edgeagent.config import Config
+    from edgeagent.config import Config, Serve
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +37,8 @@ def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
     """
     config = load()
     options = Options.from_arguments(arguments)
+    if not options.host_root.is_dir():
+        raise InputError(f"{options.host_root}: is no directory")
     runtime = dirs.prepare(dirs.runtime(options.runtime_dir, os.environ))
     with lock.only_instance(runtime):
         writer = logs.start("INFO", os.environ)
@@ -50,27 +52,18 @@ def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
 async def _serve(
     options: Options, config: Config, load: Callable[[], Config], runtime: Path, writer: logs.Logs
 ) -> None:
+    server = await _listen(config.serve, runtime)
     notifier = notify.Notifier(os.environ)
     agent = Agent(options, config, clock=time.monotonic, wall=time.time)
     status = Status(agent, lambda: writer.lost)
-    serve = config.serve
-    server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file, clock=time.monotonic, wall=time.time)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(agent, status, notifier, load))
-    try:
-        await server.start()
-    except OSError as error:
-        raise InputError(f"serve.bind: {serve.bind}: {error.strerror}") from error
-    log.info("listening on %s", server.address)
     unlocked = shield.lock_memory()
     if unlocked:
         log.warning("memory is not locked, so the agent may be slow when the board runs out of it: %s", unlocked)
-    unwritten = dirs.write_address(runtime, server.address)
-    if unwritten:
-        log.warning("%s", unwritten)
 
     def after_cycle(_: Agent) -> None:
         server.show(status.shown())
@@ -89,6 +82,20 @@ async def _serve(
         await server.stop()
         dirs.forget_address(runtime)
         notifier.close()
+
+
+async def _listen(serve: Serve, runtime: Path) -> Server:
+    """The endpoint, answering. Its address is the first thing that is said, in the log and in the runtime directory."""
+    server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file, clock=time.monotonic, wall=time.time)
+    try:
+        await server.start()
+    except OSError as error:
+        raise InputError(f"serve.bind: {serve.bind}: {error.strerror}") from error
+    log.info("listening on %s", server.address)
+    unwritten = dirs.write_address(runtime, server.address)
+    if unwritten:
+        log.warning("%s", unwritten)
+    return server
 
 
 def _reload(agent: Agent, status: Status, notifier: notify.Notifier, load: Callable[[], Config]) -> None:
