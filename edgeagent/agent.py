@@ -7,6 +7,7 @@ it out, show it. Nothing in the cycle waits for the API server or for a driver.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import socket
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgeagent.cluster import naming
 from edgeagent.cluster.credentials import Credentials
@@ -23,11 +24,12 @@ from edgeagent.host.files import RootFiles
 from edgeagent.host.nvml import NvmlSource, PynvmlSource
 from edgeagent.host.nvml_replay import ReplaySource
 from edgeagent.host.reader import BoardReader
-from edgeagent.plan import cadence, outcomes
+from edgeagent.plan import cadence, keeping, outcomes
 from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
 from edgeagent.reconcile.link import Link
 from edgeagent.reconcile.reconciler import Reconciler
+from edgeagent.system import statefile
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from edgeagent.cluster.client import Client
     from edgeagent.config import Config
     from edgeagent.plan.types import Eviction, EvictionResult, Plan
+
+log = logging.getLogger(__name__)
 
 KUBELET_KUBECONFIG = "agent/kubelet.kubeconfig"
 """The kubelet's own credential, below K3s' data directory."""
@@ -48,6 +52,7 @@ class Options:
     host_root: Path = Path("/")
     nvml_replay: Path | None = None
     state_dir: Path | None = None
+    """None: nothing is kept over a restart."""
     runtime_dir: Path | None = None
 
     @classmethod
@@ -75,6 +80,8 @@ class Agent:
         self._evicting: Plan | None = None
         self.evictions: Counter[tuple[str, str]] = Counter()
         """Eviction calls by (breach, outcome)."""
+        self._kept: dict[str, Any] | None = None
+        self._saving: asyncio.Task[None] | None = None
         self.cycles = 0
         self.cycled_at = clock()
         self.now = clock
@@ -98,6 +105,7 @@ class Agent:
         """Cycle until ``stop`` is set; ``shown`` is called after each cycle."""
         # The first sample tells where K3s keeps its credentials, and which machine this is.
         self.host = await self.reader.sample(())
+        await self._remember()
         link = asyncio.create_task(self.link.run(), name="cluster link")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -111,6 +119,9 @@ class Agent:
             for task in (link, stopping):
                 task.cancel()
             await asyncio.gather(link, stopping, return_exceptions=True)
+            await self._saved()
+            self._keep()
+            await self._saved()
             self.reader.close()
 
     async def cycle(self) -> Plan:
@@ -119,6 +130,7 @@ class Agent:
         now = self.now()
         self.state, self.plan = decide(self.state, self._facts(host, now), now)
         self._hand_over(self.plan)
+        self._keep()
         self.cycles += 1
         self.cycled_at = now
         return self.plan
@@ -163,6 +175,34 @@ class Agent:
         await asyncio.wait({woken, stopping}, timeout=max(0.0, due - self.now()), return_when=asyncio.FIRST_COMPLETED)
         woken.cancel()
         self._wake.clear()
+
+    async def _remember(self) -> None:
+        """Take up what an earlier run on this boot has left."""
+        if self._options.state_dir is None or self.host is None:
+            return
+        document = await asyncio.to_thread(statefile.read, self._options.state_dir)
+        self.state = keeping.restored(document, self._origin(self.host), self.now()) or self.state
+
+    def _origin(self, host: HostFacts) -> keeping.Origin:
+        return keeping.Origin(host.files.boot_id, str(self._options.host_root.absolute()))
+
+    def _keep(self) -> None:
+        """Write what outlives the process, in the background and only when it changed."""
+        if self._options.state_dir is None or self.host is None or (self._saving and not self._saving.done()):
+            return
+        document = keeping.kept(self.state, self._origin(self.host))
+        if document != self._kept:
+            self._kept = document
+            self._saving = asyncio.create_task(self._save(self._options.state_dir, document), name="state file")
+
+    async def _saved(self) -> None:
+        if self._saving is not None:
+            await self._saving
+
+    async def _save(self, folder: Path, document: dict[str, Any]) -> None:
+        problem = await asyncio.to_thread(statefile.write, folder, document)
+        if problem:
+            log.warning("the state is not kept over a restart: %s", problem)
 
     async def _recheck(self, eviction: Eviction) -> bool:
         """Whether a fresh sample, decided on anew, asks for the same eviction again."""

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgeagent.agent import Agent, Options
@@ -49,12 +50,24 @@ def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
     return 0
 
 
+def _state_dir(options: Options) -> Path | None:
+    """Where state is kept; None where the default place cannot be used, which is no reason not to run."""
+    try:
+        return dirs.prepare(dirs.state(options.state_dir, os.environ), private=True)
+    except InputError as error:
+        if options.state_dir is not None:
+            raise
+        log.warning("nothing is kept over a restart: %s", error)
+        return None
+
+
 async def _serve(
     options: Options, config: Config, load: Callable[[], Config], runtime: Path, writer: logs.Logs
 ) -> None:
     server = await _listen(config.serve, runtime)
     notifier = notify.Notifier(os.environ)
-    agent = Agent(options, config, clock=time.monotonic, wall=time.time)
+    kept = replace(options, state_dir=_state_dir(options))
+    agent = Agent(kept, config, clock=time.monotonic, wall=time.time)
     status = Status(agent, lambda: writer.lost)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -44,6 +44,7 @@ class AgentProcess:
     ) -> None:
         folder.mkdir(exist_ok=True)
         self.runtime = folder / "run"
+        self.state = folder / "state/state.json"
         self.log = folder / "agent.log"
         (folder / "config.yaml").write_text(config)
         self.argv = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from datetime import datetime, timezone
@@ -280,6 +281,7 @@ def test_a_restart_repeats_nothing_and_leaves_the_values_on_the_node(
 
     assert agent.stop() == 0
     assert capacity(control_plane, hand_node) == ("5315Mi", "5315Mi")
+    assert [victim["uid"] for victim in json.loads(agent.state.read_text())["victims"]] == [greedy.metadata.uid]
     since = datetime.now(timezone.utc)
     agent.start()
     agent.wait_ready()

@@ -1,0 +1,38 @@
+"""One JSON document in the state directory, replaced as a whole. Without it the agent runs just as well."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from edgeagent.system import dirs
+
+log = logging.getLogger(__name__)
+
+NAME = "state.json"
+LIMIT = 4 * 1024**2
+"""Bytes; a longer file is not ours."""
+
+
+def read(folder: Path) -> Any:
+    """The document; None where there is none, or none that can be read."""
+    path = folder / NAME
+    try:
+        with path.open("rb") as file:
+            return json.loads(file.read(LIMIT))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        log.warning("%s is not used: %s", path, error)
+        return None
+
+
+def write(folder: Path, document: Any) -> str:
+    """Replace the document; why that cannot be, or an empty text."""
+    try:
+        dirs.write(folder / NAME, json.dumps(document, separators=(",", ":")).encode(), mode=0o600)
+    except OSError as error:
+        return f"{folder / NAME}: {error.strerror}"
+    return ""
