@@ -21,9 +21,7 @@ from edgeagent.cluster import naming
 from edgeagent.cluster.credentials import Credentials
 from edgeagent.facts import Facts, HostFacts, KubeletSettings
 from edgeagent.host.files import RootFiles
-from edgeagent.host.nvml import NvmlSource, PynvmlSource
-from edgeagent.host.nvml_replay import ReplaySource
-from edgeagent.host.reader import BoardReader
+from edgeagent.host.reader import BoardReader, nvml_source
 from edgeagent.plan import cadence, keeping, outcomes
 from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
@@ -61,10 +59,6 @@ class Options:
         given = vars(arguments)
         return cls(**{name: given[name] for name in cls.__slots__ if given.get(name) is not None})
 
-    def nvml(self, clock: Callable[[], float]) -> NvmlSource:
-        """The driver, or the file that stands in for it."""
-        return ReplaySource(self.nvml_replay) if self.nvml_replay else PynvmlSource(clock)
-
 
 class Agent:
     """One running agent. ``config`` may be replaced between two cycles."""
@@ -90,7 +84,10 @@ class Agent:
         self._wake = asyncio.Event()
         self._options = options
         self.reader = BoardReader(
-            RootFiles(options.host_root), options.nvml(clock), data_dir=config.k3s.data_dir, clock=clock
+            RootFiles(options.host_root),
+            nvml_source(options.nvml_replay, clock),
+            data_dir=config.k3s.data_dir,
+            clock=clock,
         )
         self.link = Link(
             self._credentials,
@@ -146,7 +143,7 @@ class Agent:
 
     def _wanted(self) -> tuple[str, ...]:
         cluster = self.link.facts(self.now())
-        return tuple(pod.cgroup_uid or pod.uid for pod in (cluster.pods or ())) if cluster else ()
+        return tuple(pod.cgroup_uid for pod in (cluster.pods or ())) if cluster else ()
 
     def _facts(self, host: HostFacts, now: float) -> Facts:
         own_pod = os.environ.get("POD_UID")
@@ -202,6 +199,7 @@ class Agent:
     async def _save(self, folder: Path, document: dict[str, Any]) -> None:
         problem = await asyncio.to_thread(statefile.write, folder, document)
         if problem:
+            self._kept = None  # for the next cycle to try again: a full disk is emptied some day
             log.warning("the state is not kept over a restart: %s", problem)
 
     async def _recheck(self, eviction: Eviction) -> bool:

@@ -92,7 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     _board_options(explain)
     explain.set_defaults(command=_explain)
 
-    config = commands.add_parser("config", help="work with the configuration")
+    _config_command(commands.add_parser("config", help="work with the configuration"))
+    return parser
+
+
+def _config_command(config: argparse.ArgumentParser) -> None:
     actions = config.add_subparsers(required=True, metavar="ACTION", parser_class=_Parser)
     check = actions.add_parser(
         "check",
@@ -103,7 +107,6 @@ def _parser() -> argparse.ArgumentParser:
         "file", nargs="?", type=Path, metavar="FILE", help="default: /etc/edgeagent/config.yaml and config.d"
     )
     check.set_defaults(command=_config_check)
-    return parser
 
 
 def _board_options(parser: argparse.ArgumentParser) -> None:

@@ -10,137 +10,24 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
 import yaml
 
-from edgeagent import quantity
+from edgeagent import checks
 from edgeagent.errors import ConfigError
 
 DEFAULT_FILE = Path("/etc/edgeagent/config.yaml")
-_LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|h)", re.ASCII)
-_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
-_SIZE_HINT = "a quantity such as 512Mi or plain bytes"
-
-Check = Callable[[Any], Any]
-"""Turns a YAML value into the typed one; raises ValueError with what was expected."""
 
 
-# --- what a single value may be ------------------------------------------------------
-
-
-def _duration(value: Any) -> float:
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if not match:
-        message = "expected a duration such as 15s, 250ms or 2min"
-        raise ValueError(message)
-    seconds = float(match[1]) * _SECONDS[match[2]]
-    if seconds <= 0:
-        message = "expected a duration above 0"
-        raise ValueError(message)
-    return seconds
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        message = f"expected {_SIZE_HINT}"
-        raise ValueError(message)  # noqa: TRY004 (one error type for a wrong value)
-    amount = quantity.parse(value)
-    if amount < 0:
-        message = f"expected {_SIZE_HINT}, not below 0"
-        raise ValueError(message)
-    return amount
-
-
-def _size_or_percent(value: Any) -> int | str:
-    if isinstance(value, str) and value.endswith("%"):
-        quantity.percent(value, 0)
-        return value
-    return _size(value)
-
-
-def _choice(*allowed: str) -> Check:
-    def check(value: Any) -> str:
-        if value in allowed and isinstance(value, str):
-            return value
-        message = f"expected one of {', '.join(allowed)}"
-        raise ValueError(message)
-
-    return check
-
-
-def _detect(value: Any) -> str:
-    # YAML 1.1 reads a bare yes or no as a boolean.
-    spelled = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
-    return cast("str", _choice("auto", "yes", "no")(spelled))
-
-
-def _boolean(value: Any) -> bool:
-    if not isinstance(value, bool):
-        message = "expected true or false"
-        raise ValueError(message)  # noqa: TRY004
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        message = "expected a text"
-        raise ValueError(message)
-    return value
-
-
-def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        message = "expected a whole number, 0 or more"
-        raise ValueError(message)
-    return value
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        message = "expected a list of texts"
-        raise ValueError(message)
-    return tuple(value)
-
-
-def _label_switch(value: Any) -> bool | str:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and _LABEL_KEY.fullmatch(value):
-        return value
-    message = "expected true, false or a label key"
-    raise ValueError(message)
-
-
-def _address(value: Any) -> str:
-    match = re.fullmatch(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:]+):(\d{1,5})", value) if isinstance(value, str) else None
-    if not match or int(match[2]) > 65535:  # noqa: PLR2004 (the largest port)
-        message = "expected ADDRESS:PORT such as 127.0.0.1:9843"
-        raise ValueError(message)
-    return cast("str", value)
-
-
-def _tls(value: Any) -> Tls:
-    if (
-        not isinstance(value, dict)
-        or set(value) != {"cert", "key"}
-        or not all(isinstance(v, str) for v in value.values())
-    ):
-        message = "expected {cert: FILE, key: FILE}"
-        raise ValueError(message)
-    return Tls(cert=value["cert"], key=value["key"])
-
-
-def _setting(check: Check, default: Any) -> Any:
+def _setting(check: checks.Check, default: Any) -> Any:
     return field(default=default, metadata={"check": check})
 
 
-def _optional(check: Check, default: Any = None) -> Any:
+def _optional(check: checks.Check, default: Any = None) -> Any:
     return field(default=default, metadata={"check": lambda value: None if value is None else check(value)})
 
 
@@ -151,14 +38,14 @@ def _optional(check: Check, default: Any = None) -> Any:
 class Node:
     """Which node this is."""
 
-    name: str | None = _optional(_text)
+    name: str | None = _optional(checks.text)
 
 
 @dataclass(frozen=True, slots=True)
 class K3s:
     """Where K3s keeps its data; None: from K3s' own configuration."""
 
-    data_dir: str | None = _optional(_text)
+    data_dir: str | None = _optional(checks.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,65 +55,65 @@ class Reserves:
     A configured value replaces the whole default of its line. ``ceiling`` caps what is advertised.
     """
 
-    os: int | str | None = _optional(_size_or_percent)
-    k3s: int | str | None = _optional(_size_or_percent)
-    cma: int | str | None = _optional(_size_or_percent)
-    headroom: int | str | None = _optional(_size_or_percent)
-    driver: int | str | None = _optional(_size_or_percent)
-    ceiling: int | str | None = _optional(_size_or_percent)
+    os: int | str | None = _optional(checks.size_or_percent)
+    k3s: int | str | None = _optional(checks.size_or_percent)
+    cma: int | str | None = _optional(checks.size_or_percent)
+    headroom: int | str | None = _optional(checks.size_or_percent)
+    driver: int | str | None = _optional(checks.size_or_percent)
+    ceiling: int | str | None = _optional(checks.size_or_percent)
 
 
 @dataclass(frozen=True, slots=True)
 class Unified:
     """Unified pools: ``detect`` overrules detection, ``coupling`` says whether memory requests shrink the pool."""
 
-    detect: Literal["auto", "yes", "no"] = _setting(_detect, "auto")
-    coupling: Literal["requests", "static"] = _setting(_choice("requests", "static"), "requests")
-    gpu_from_hugepages: bool = _setting(_boolean, default=False)
+    detect: Literal["auto", "yes", "no"] = _setting(checks.detect, "auto")
+    coupling: Literal["requests", "static"] = _setting(checks.choice("requests", "static"), "requests")
+    gpu_from_hugepages: bool = _setting(checks.boolean, default=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Discrete:
     """Discrete pools: one sum for the node, or one resource per device."""
 
-    pools: Literal["node", "device"] = _setting(_choice("node", "device"), "node")
+    pools: Literal["node", "device"] = _setting(checks.choice("node", "device"), "node")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """When a pod is evicted. Times in seconds, tolerance and budgets in bytes."""
 
-    grace: float = _setting(_duration, 15.0)
-    start_grace: float = _setting(_duration, 120.0)
-    max_grace: float = _setting(_duration, 30.0)
-    pressure_grace: float = _setting(_duration, 2.0)
-    tolerance: int | None = _optional(_size)
-    default_budget: int | None = _optional(_size)
-    unbudgeted: Literal["report", "evict"] = _setting(_choice("report", "evict"), "report")
-    daemonsets: Literal["report", "evict"] = _setting(_choice("report", "evict"), "report")
-    protect: tuple[str, ...] = _setting(_texts, ("kube-system",))
-    kill: Literal["pressure", "never"] = _setting(_choice("pressure", "never"), "pressure")
-    evictions_per_hour: int = _setting(_count, 6)
-    aliyun_unit: Literal["Gi", "Mi"] = _setting(_choice("Gi", "Mi"), "Gi")
+    grace: float = _setting(checks.duration, 15.0)
+    start_grace: float = _setting(checks.duration, 120.0)
+    max_grace: float = _setting(checks.duration, 30.0)
+    pressure_grace: float = _setting(checks.duration, 2.0)
+    tolerance: int | None = _optional(checks.size)
+    default_budget: int | None = _optional(checks.size)
+    unbudgeted: Literal["report", "evict"] = _setting(checks.choice("report", "evict"), "report")
+    daemonsets: Literal["report", "evict"] = _setting(checks.choice("report", "evict"), "report")
+    protect: tuple[str, ...] = _setting(checks.texts, ("kube-system",))
+    kill: Literal["pressure", "never"] = _setting(checks.choice("pressure", "never"), "pressure")
+    evictions_per_hour: int = _setting(checks.count, 6)
+    aliyun_unit: Literal["Gi", "Mi"] = _setting(checks.choice("Gi", "Mi"), "Gi")
 
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
     """When the board itself is in danger. ``floor`` and ``critical`` None: the formulas of the memory model."""
 
-    floor: int | None = _optional(_size)
-    critical: int | None = _optional(_size)
-    horizon: float = _setting(_duration, 3.0)
-    within_budget: Literal["alarm", "above-request"] = _setting(_choice("alarm", "above-request"), "alarm")
+    floor: int | None = _optional(checks.size)
+    critical: int | None = _optional(checks.size)
+    horizon: float = _setting(checks.duration, 3.0)
+    within_budget: Literal["alarm", "above-request"] = _setting(checks.choice("alarm", "above-request"), "alarm")
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """How often the board is read, and when a reading is stale."""
 
-    interval: float = _setting(_duration, 2.0)
-    fast: float = _setting(_duration, 0.1)
-    max_age: float = _setting(_duration, 10.0)
+    interval: float = _setting(checks.duration, 2.0)
+    fast: float = _setting(checks.duration, 0.1)
+    max_age: float = _setting(checks.duration, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,30 +124,40 @@ class Tls:
     key: str
 
 
+def _tls(value: Any) -> Tls:
+    if (
+        not isinstance(value, dict)
+        or set(value) != {"cert", "key"}
+        or not all(isinstance(v, str) for v in value.values())
+    ):
+        raise ValueError("expected {cert: FILE, key: FILE}")
+    return Tls(cert=value["cert"], key=value["key"])
+
+
 @dataclass(frozen=True, slots=True)
 class Serve:
     """The read-only HTTP endpoint."""
 
-    bind: str = _setting(_address, "127.0.0.1:9843")
+    bind: str = _setting(checks.address, "127.0.0.1:9843")
     tls: Tls | None = _optional(_tls)  # noqa: RUF009 (it is a field of this class, whatever its name)
-    token_file: str | None = _optional(_text)
-    insecure: bool = _setting(_boolean, default=False)
+    token_file: str | None = _optional(checks.text)
+    insecure: bool = _setting(checks.boolean, default=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
     """Node labels: ``ai_capable`` True, False, or the key to use instead of ``ai-capable``."""
 
-    ai_capable: bool | str = _setting(_label_switch, default=True)
-    gfd: bool = _setting(_boolean, default=False)
-    removal: Literal["when-unused", "at-once"] = _setting(_choice("when-unused", "at-once"), "when-unused")
+    ai_capable: bool | str = _setting(checks.label_switch, default=True)
+    gfd: bool = _setting(checks.boolean, default=False)
+    removal: Literal["when-unused", "at-once"] = _setting(checks.choice("when-unused", "at-once"), "when-unused")
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """Everything an operator may set."""
 
-    mode: Literal["enforce", "observe"] = _setting(_choice("enforce", "observe"), "enforce")
+    mode: Literal["enforce", "observe"] = _setting(checks.choice("enforce", "observe"), "enforce")
     node: Node = field(default_factory=Node)
     k3s: K3s = field(default_factory=K3s)
     reserves: Reserves = field(default_factory=Reserves)

@@ -64,7 +64,7 @@ def _state_dir(options: Options) -> Path | None:
 async def _serve(
     options: Options, config: Config, load: Callable[[], Config], runtime: Path, writer: logs.Logs
 ) -> None:
-    server = await _listen(config.serve, runtime)
+    server = await listen(config.serve, runtime)
     notifier = notify.Notifier(os.environ)
     kept = replace(options, state_dir=_state_dir(options))
     agent = Agent(kept, config, clock=time.monotonic, wall=time.time)
@@ -97,15 +97,19 @@ async def _serve(
         notifier.close()
 
 
-async def _listen(serve: Serve, runtime: Path) -> Server:
-    """The endpoint, answering. Its address is the first thing that is said, in the log and in the runtime directory."""
+async def listen(serve: Serve, runtime: Path) -> Server:
+    """The endpoint, answering. Its address is the first thing that is said, in the log and in the runtime directory.
+
+    Raises:
+        InputError: the address cannot be used.
+    """
     server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file, clock=time.monotonic, wall=time.time)
     try:
         await server.start()
     except OSError as error:
         raise InputError(f"serve.bind: {serve.bind}: {error.strerror}") from error
     log.info("listening on %s", server.address)
-    unwritten = dirs.write_address(runtime, server.address)
+    unwritten = await asyncio.to_thread(dirs.write_address, runtime, server.address)
     if unwritten:
         log.warning("%s", unwritten)
     return server

@@ -55,7 +55,7 @@ class AnswerError(ClusterError):
         reason: the Status object's reason, "" when there is none.
         message: the Status object's message or the start of the body.
         causes: the reasons in ``details.causes``.
-        retry_after: seconds from the Retry-After header; None when absent.
+        retry_after: seconds to wait, as the answer says and five minutes at most; None when absent.
     """
 
     def __init__(

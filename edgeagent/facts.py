@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from edgeagent import quantity
+
 if TYPE_CHECKING:
     from edgeagent.config import Config
 
@@ -22,6 +24,9 @@ IGPU_MEMORY = PREFIX + "igpu-memory"
 GPU_MILLI = PREFIX + "gpu-milli"
 
 MemoryKind = Literal["unified", "discrete"]
+
+PID_MAX = 1 << 22
+"""The largest pid limit of a 64-bit kernel (proc_sys_kernel(5), pid_max): a larger pid was never one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +109,11 @@ class MemInfo:
     """The Hugetlb row, or HugePages_Total × Hugepagesize where it is absent."""
     swap_total: int = 0
 
+    @property
+    def held(self) -> int | None:
+        """What processes and the kernel hold of it, GPU memory and page cache excepted; None when a row is missing."""
+        return quantity.total((self.anon_pages, self.shmem, self.s_unreclaim, self.kernel_stack, self.page_tables))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlMemory:
@@ -156,7 +166,6 @@ class NvmlDevice:
     handle: int
     name: str | None = None
     uuid: str | None = None
-    pci_bus_id: str | None = None
     minor: int | None = None
     cuda_capability: tuple[int, int] | None = None
     memory: NvmlMemory | None = None
@@ -166,8 +175,6 @@ class NvmlDevice:
     mps: NvmlProcesses | None = None
     mig_mode: int | None = None
     mig: tuple[MigInstance, ...] = ()
-    utilization_gpu: int | None = None
-    """Percent."""
     errors: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -271,7 +278,6 @@ class RuntimeFacts:
     readable: bool
     path: str
     nvidia: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
-    default: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,8 +333,8 @@ class PodFacts:
     name: str
     uid: str
     phase: str = "Pending"
-    cgroup_uid: str = ""
-    """The uid its cgroup carries: the config hash of a static pod, else the uid."""
+    config_hash: str | None = None
+    """What a static pod is known by on the node."""
     start_time: float | None = None
     """Unix time of ``status.startTime``; set once the kubelet has admitted the pod."""
     created_at: float | None = None
@@ -347,12 +353,16 @@ class PodFacts:
     """Pod-level resources (``spec.resources``)."""
     pod_limits: Mapping[str, int] = field(default_factory=dict)
     overhead: Mapping[str, int] = field(default_factory=dict)
-    ports: frozenset[int] = frozenset()
 
     @property
     def key(self) -> str:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
+
+    @property
+    def cgroup_uid(self) -> str:
+        """The uid its cgroup carries: the config hash of a static pod, else the uid."""
+        return self.config_hash or self.uid
 
     @property
     def live(self) -> bool:

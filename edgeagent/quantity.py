@@ -7,6 +7,7 @@ The grammar is that of ``resource.Quantity``: a decimal number with a binary suf
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 
 MIB = 1024**2
@@ -30,8 +31,7 @@ def parse(text: str | float) -> int:
     """
     match = _NUMBER.fullmatch(str(text))
     if not match:
-        message = f"{text!r} is not a quantity such as 2Gi, 512Mi or 1073741824"
-        raise ValueError(message)
+        raise ValueError(f"{text!r} is not a quantity such as 2Gi, 512Mi or 1073741824")
     number, suffix = match.groups()
     if suffix is None:
         factor = Fraction(1)
@@ -39,10 +39,10 @@ def parse(text: str | float) -> int:
         factor = _SUFFIX[suffix]
     else:
         factor = Fraction(10) ** int(suffix[1:])
-    return ceil(Fraction(number) * factor)
+    return _ceil(Fraction(number) * factor)
 
 
-def ceil(value: Fraction) -> int:
+def _ceil(value: Fraction) -> int:
     """The smallest integer not below ``value``."""
     return -(-value.numerator // value.denominator)
 
@@ -55,9 +55,8 @@ def percent(text: str, of: int) -> int:
     """
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
     if not match or Fraction(match[1]) > 100:  # noqa: PLR2004 (a percentage)
-        message = f"{text!r} is not a percentage from 0% to 100%"
-        raise ValueError(message)
-    return ceil(Fraction(match[1]) * of / 100)
+        raise ValueError(f"{text!r} is not a percentage from 0% to 100%")
+    return _ceil(Fraction(match[1]) * of / 100)
 
 
 def size(text: str, of: int) -> int:
@@ -67,6 +66,12 @@ def size(text: str, of: int) -> int:
         ValueError: neither.
     """
     return percent(text, of) if text.endswith("%") else parse(text)
+
+
+def total(amounts: Iterable[int | None]) -> int | None:
+    """Σ of the amounts; None as soon as one of them is unknown."""
+    found = tuple(amounts)
+    return None if None in found else sum(amount or 0 for amount in found)
 
 
 def floor_mib(value: int) -> int:

@@ -118,8 +118,13 @@ class Status:
             return None
         self._published = self._published or (facts.node is not None and plan is not None and self._carries(plan))
         outcome = link.reconciler.node.outcome if link.reconciler else None
-        views = link.view.health().values() if link.view else ()
-        troubles = [health.last_error for health in views if health.failures and health.last_error]
+        views = link.view.health() if link.view else {}
+        troubles = [health.last_error for health in views.values() if health.failures and health.last_error]
+        if facts.node is None and "node" in views and views["node"].complete:
+            troubles.append(f"there is no node {link.node}")
+        unwritten = outcome.error if outcome and plan and plan.node.requests else ""
+        if unwritten:
+            troubles.append(unwritten)
         return ClusterHealth(
             node=link.node,
             complete=facts.node is not None and facts.pods is not None,
@@ -129,7 +134,7 @@ class Status:
             refused=tuple(Refused(part=one.part, code=one.code, message=one.message) for one in outcome.refused)
             if outcome
             else (),
-            published=self._published,
+            published=self._published and not unwritten,
         )
 
     @staticmethod

@@ -8,6 +8,9 @@ from typing import Any
 
 from edgeagent.errors import AnswerError
 
+LONGEST_PAUSE = 300.0
+"""Seconds: a pause longer than this is taken for a fault of whoever asked for it."""
+
 
 def answer_error(code: int, headers: Mapping[str, str], body: bytes) -> AnswerError:
     """The error that an answer with an error status stands for; a body that is no Status is its message."""
@@ -39,7 +42,7 @@ def status_error(status: Any, code: int = 500) -> AnswerError:
         reason=str(found.get("reason") or ""),
         message=str(found.get("message") or ""),
         causes=[str(_object(cause).get("reason") or "") for cause in causes] if isinstance(causes, list) else (),
-        retry_after=float(wait) if isinstance(wait, int) and wait > 0 else None,
+        retry_after=float(min(wait, LONGEST_PAUSE)) if isinstance(wait, int) and wait > 0 else None,
     )
 
 
@@ -49,4 +52,6 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 def _seconds(header: str | None, otherwise: float | None) -> float | None:
     """The API server gives whole seconds; a date, as a proxy may send, would need a clock that is right."""
-    return float(header) if header is not None and header.isascii() and header.isdigit() else otherwise
+    if header is None or not header.isascii() or not header.isdigit():
+        return otherwise
+    return min(float(header), LONGEST_PAUSE)

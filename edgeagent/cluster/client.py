@@ -30,8 +30,6 @@ DISRUPTION_BUDGET = "DisruptionBudget"
 """Cause in a 429 that a pod disruption budget gave: about one pod, not about the server's load."""
 SILENCE = 75.0
 """Seconds without a byte after which a watch counts as dead: the server sends a bookmark each 60 s."""
-LONGEST_PAUSE = 300.0
-"""Seconds: a pause longer than this is taken for a fault of whoever asked for it."""
 _CONNECT = 5.0
 _TOO_MANY_REQUESTS = 429
 _UNAUTHORIZED = 401
@@ -52,6 +50,16 @@ def _kept_alive(address: aiohttp.AddrInfoType) -> socket.socket:
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 30_000)
     return opened
+
+
+def _said(error: Exception) -> str:
+    """The error in words. aiohttp's own text for a failed connection prints the address of an object in memory."""
+    cause: Exception = error
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+    return f"{type(error).__name__}: {cause}" if str(cause) else type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +236,7 @@ class Client:
             yield
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
             self.calls[send.verb, "unreachable"] += 1
-            raise UnreachableError(f"{send.what}: {type(error).__name__}: {error}"[:512]) from error
+            raise UnreachableError(f"{send.what}: {_said(error)}"[:512]) from error
 
     async def _refusal(self, send: _Send, response: aiohttp.ClientResponse, access: Access) -> AnswerError:
         async with response:
@@ -240,6 +248,6 @@ class Client:
                 _UNAUTHORIZED, reason=error.reason, message=f"the credentials of {access.identity} are not accepted"
             )
         if error.code == _TOO_MANY_REQUESTS and DISRUPTION_BUDGET not in error.causes:
-            pause = min(max(error.retry_after or 0.0, 1.0), LONGEST_PAUSE)
+            pause = max(error.retry_after or 0.0, 1.0)
             self.paused_until = max(self.paused_until, self._clock() + pause)
         return error

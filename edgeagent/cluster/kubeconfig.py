@@ -61,7 +61,8 @@ def load(paths: Sequence[Path], last: Access | None = None, root: Path = Path("/
     identity = ":".join(map(str, present))
     try:
         return _access(present, last, root, identity)
-    except (OSError, UnicodeDecodeError, ssl.SSLError, yaml.YAMLError) as error:
+    # The last three: YAML of any shape, half-written perhaps, such as a number where a list belongs.
+    except (OSError, ssl.SSLError, yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         raise NoCredentialsError(f"{identity} cannot be used: {error}") from error
 
 
@@ -87,10 +88,15 @@ def _access(paths: Sequence[Path], last: Access | None, root: Path, identity: st
         identity=identity,
         token=_token(user, token_file, last.token if last else None),
         tls=tls.context() if server.startswith("https:") else None,
-        server_name=cluster.values.get("tls-server-name") or None,
-        proxy=cluster.values.get("proxy-url") or None,
+        server_name=_text(cluster, "tls-server-name"),
+        proxy=_text(cluster, "proxy-url"),
         files=(*paths, *tls.files, *([token_file] if token_file else [])),
     )
+
+
+def _text(entry: _Entry, key: str) -> str | None:
+    given = entry.values.get(key)
+    return str(given) if given else None
 
 
 def _token(user: _Entry, token_file: Path | None, last: str | None) -> str | None:

@@ -58,7 +58,7 @@ def _pod(obj: Mapping[str, Any]) -> PodFacts:
         phase=status.get("phase") or "Pending",
         # The kubelet names the cgroup of a static pod after the hash of its manifest, and the
         # mirror object's own uid stands nowhere on the node.
-        cgroup_uid=annotations.get(_CONFIG_HASH, uid) if mirror else uid,
+        config_hash=annotations.get(_CONFIG_HASH) if mirror else None,
         start_time=objects.unix_time(status.get("startTime")),
         created_at=objects.unix_time(metadata.get("creationTimestamp")),
         terminating=metadata.get("deletionTimestamp") is not None,
@@ -72,7 +72,6 @@ def _pod(obj: Mapping[str, Any]) -> PodFacts:
         pod_requests=requests,
         pod_limits=limits,
         overhead=_amounts(spec.get("overhead")),
-        ports=frozenset(_ports(spec)),
     )
 
 
@@ -152,10 +151,3 @@ def _required_labels(spec: Mapping[str, Any]) -> Iterator[str]:
     for term in objects.sequence(required.get("nodeSelectorTerms")):
         for expression in objects.sequence(term.get("matchExpressions")):
             yield objects.text(expression["key"])
-
-
-def _ports(spec: Mapping[str, Any]) -> Iterator[int]:
-    for listed, _, _ in _KINDS:
-        for container in objects.sequence(spec.get(listed)):
-            for port in objects.sequence(container.get("ports")):
-                yield int(port["containerPort"])

@@ -8,6 +8,7 @@ open for some seconds before the limit falls back.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from edgeagent.cluster.answers import status_error
 from edgeagent.cluster.client import Client
 from edgeagent.cluster.objects import ObjectError
 from edgeagent.errors import AnswerError, ClusterError, UnreachableError
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -30,6 +33,8 @@ SHORT_LIMIT = 5.0
 LONG_LIMIT = 30.0
 LONG_OUTAGE = 600.0
 """Seconds of an outage after which the limit of the delay grows from the short to the long one."""
+WORTH_TELLING = 3
+"""Breaks in a row after which an outage is logged."""
 _LIST_TIMEOUT = 30.0
 _VERSION_REFUSED = frozenset({400, 410, 500, 504})
 """Answers to a resource version that the server does not know, no longer knows or has not reached; in a stream too."""
@@ -96,6 +101,7 @@ class Watched(Generic[T]):
         self._opened_at: float | None = None
         self._failures = 0
         self._outage_since: float | None = None
+        self._told = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -147,9 +153,16 @@ class Watched(Generic[T]):
             if not good:
                 self._failures += 1
                 self._outage_since = self._clock() if self._outage_since is None else self._outage_since
+                self._tell()
             # Added to what the server asks for: a server that restarts asks a whole fleet for the same seconds.
             await asyncio.sleep(wait + self._delay())
             self.reconnects += 1
+
+    def _tell(self) -> None:
+        """Log an outage once: who reads the log has to find it there, and a stream that breaks is everyday life."""
+        if not self._told and self._failures >= WORTH_TELLING:
+            self._told = True
+            log.warning("%s cannot be watched: %s", self._path, self.last_error or "its streams end at once")
 
     def _delay(self) -> float:
         """Seconds to wait: a random part of a doubling limit; after a good stream too, as it may end for all agents."""
@@ -210,6 +223,9 @@ class Watched(Generic[T]):
             async with self._client.watch(self._path, params, longest=seconds + _LIST_TIMEOUT) as stream:
                 self._opened_at = self._clock()
                 self._changed.set()
+                if self._told:
+                    self._told = False
+                    log.info("%s is watched again", self._path)
                 try:
                     async for event in stream:
                         self._take(event)

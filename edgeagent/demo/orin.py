@@ -23,7 +23,7 @@ _PODS = "sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice"
 _SYSTEM = {1: "systemd", 871: "k3s-agent"}
 """Processes outside pods; neither holds the GPU open."""
 _BOOT_TICKS = 8_640_000
-"""Clock ticks since boot at which the first model may start: the recorded uptime of a day, at 100 Hz."""
+"""Clock ticks since boot at which the first model may start: a day, at 100 Hz."""
 _RECORDED_FREE = 3_668_508 * KIB
 """MemFree in the recording."""
 _KEPT_FREE = 128 * KIB * KIB

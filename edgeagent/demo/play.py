@@ -16,10 +16,11 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+from edgeagent import daemon
 from edgeagent.agent import Agent
 from edgeagent.cluster.client import Client
 from edgeagent.cluster.credentials import Credentials
-from edgeagent.config import Config, Serve
+from edgeagent.config import Config
 from edgeagent.demo import script
 from edgeagent.demo import setting as settings
 from edgeagent.demo.apiserver import ApiServer
@@ -73,9 +74,8 @@ async def perform(setting: Setting, narrator: Narrator, stop: asyncio.Event) -> 
         ClusterError: the API server did not answer the script, or refused.
     """
     board = await asyncio.to_thread(_unpacked, setting)
-    server = await _endpoint(setting.config.serve)
+    server = await daemon.listen(setting.config.serve, setting.runtime)
     try:
-        await asyncio.to_thread(dirs.write_address, setting.runtime, server.address)
         # Opening the board's files blocks.
         agent = await asyncio.to_thread(Agent, setting.options, setting.config, clock=time.monotonic, wall=time.time)
         narrator.title("A recorded Jetson Orin Nano 8 GB, and the same agent that runs on a real one.")
@@ -150,15 +150,6 @@ def _unpacked(setting: Setting) -> Board:
     except OSError as error:
         raise InputError(f"{board.root}: the board cannot be laid out there: {error.strerror}") from error
     return board
-
-
-async def _endpoint(serve: Serve) -> Server:
-    server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file)
-    try:
-        await server.start()
-    except OSError as error:
-        raise InputError(f"serve.bind: {serve.bind}: {error.strerror}") from error
-    return server
 
 
 async def _play(setting: Setting, narrator: Narrator, *, own: bool) -> bool:

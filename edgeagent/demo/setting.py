@@ -69,12 +69,10 @@ def from_arguments(arguments: argparse.Namespace, config: Config, folder: Path) 
 
 
 def _configuration(arguments: argparse.Namespace, config: Config) -> Config:
-    """``config`` where a file was named; what this machine is configured with is about this machine, not the demo's."""
-    base = config if arguments.config else Config()
     # The port of the service may be taken by the service.
-    bind = arguments.bind or (base.serve.bind if base.serve != Serve() else "127.0.0.1:0")
-    name = arguments.node or base.node.name or NODE
-    return replace(base, node=Node(name), serve=replace(base.serve, bind=bind))
+    bind = arguments.bind or (config.serve.bind if config.serve != Serve() else "127.0.0.1:0")
+    name = arguments.node or config.node.name or NODE
+    return replace(config, node=Node(name), serve=replace(config.serve, bind=bind))
 
 
 def _root(given: Path, folder: Path) -> Path:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from edgeagent import quantity
 from edgeagent.facts import PodCgroup
 from edgeagent.host.cgroup_path import KUBEPODS, container_id, owner_of
 from edgeagent.host.files import Files
@@ -187,7 +188,7 @@ class PodCgroups:
                 place.due = self._clock() + _CONTAINERS_EVERY
             containers |= place.figures
         return PodCgroup(
-            host_bytes=_sum(figure.bytes for figure in figures),
+            host_bytes=quantity.total(figure.bytes for figure in figures),
             exact=all(figure.exact for figure in figures),
             containers=containers,
         )
@@ -220,13 +221,4 @@ def _rows(stat: bytes, keys: tuple[bytes, ...]) -> int | None:
         if not _NUMBER.fullmatch(number):
             return None
         together += int(number)
-    return together
-
-
-def _sum(figures: Iterable[int | None]) -> int | None:
-    together = 0
-    for figure in figures:
-        if figure is None:
-            return None
-        together += figure
     return together

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgeagent.facts import RuntimeFacts
-from edgeagent.host.files import Files
+from edgeagent.host.files import Files, there
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,23 +37,20 @@ class _UnreadableError(Exception):
 def runtime(files: Files, data_dir: str) -> RuntimeFacts:
     """The NVIDIA runtimes of K3s' containerd or, where there is no K3s, of the system's own."""
     own = f"{data_dir}/agent/etc/containerd/config.toml"
-    path = own if _there(files, own) or _there(files, f"{data_dir}/agent") else _PLAIN
+    path = own if there(files, own) or there(files, f"{data_dir}/agent") else _PLAIN
     try:
         tables = list(_load(files, path, version="1", depth=_DEPTH))
     except _UnreadableError:
         return RuntimeFacts(readable=False, path=path)
     found: dict[str, tuple[str, bool]] = {}
-    default = None
     for table in tables:
-        name = table.get("default_runtime_name")
         # Before it had a name, the default runtime was a table of its own.
         unnamed = [pair for pair in _tables(table) if pair[0] == "default_runtime"]
-        default = name if isinstance(name, str) else unnamed[0][0] if unnamed else default
         for key, entry in (*unnamed, *_tables(table.get("runtimes"))):
             binary = _binary(entry)
             if key.startswith("nvidia") or "nvidia-container-runtime" in binary.rsplit("/", 1)[-1]:
                 found[key] = (binary, _is_installed(files, binary))
-    return RuntimeFacts(readable=True, path=path, nvidia=found, default=default)
+    return RuntimeFacts(readable=True, path=path, nvidia=found)
 
 
 def _load(files: Files, path: str, *, version: str, depth: int) -> Iterator[dict[str, Any]]:
@@ -110,11 +107,4 @@ def _binary(entry: dict[str, Any]) -> str:
 def _is_installed(files: Files, binary: str) -> bool:
     if not binary:
         return False
-    return any(_there(files, path) for path in ([binary] if "/" in binary else [f"{at}/{binary}" for at in _FOLDERS]))
-
-
-def _there(files: Files, path: str) -> bool:
-    try:
-        return files.exists(path)
-    except OSError:
-        return False
+    return any(there(files, path) for path in ([binary] if "/" in binary else [f"{at}/{binary}" for at in _FOLDERS]))

@@ -51,15 +51,6 @@ class RootFiles:
             if descriptor is not None:
                 os.close(descriptor)
 
-    def filesystem(self, path: str) -> str | None:
-        """The type of the file system that ``path`` lies on (``proc``); None where it is not known.
-
-        Raises:
-            OSError: nothing there.
-        """
-        with self._at(path) as node:
-            return self._types.get(os.fstat(node).st_dev)
-
     def read(self, path: str, *, keep: bool = False, limit: int = LIMIT) -> bytes:
         """See ``Files.read``."""
         if keep:

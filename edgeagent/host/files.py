@@ -12,7 +12,7 @@ from edgeagent.host.disk import RootFiles
 from edgeagent.host.paths import LIMIT
 from edgeagent.host.tree import Entry, TreeFiles
 
-__all__ = ["Entry", "Files", "RootFiles", "TreeFiles"]
+__all__ = ["Entry", "Files", "RootFiles", "TreeFiles", "names", "there"]
 
 
 class Files(Protocol):
@@ -72,3 +72,19 @@ class Files(Protocol):
     def stamp(self, path: str) -> object:
         """A value that changes when a file or the list of a directory changes; None where nothing is."""
         ...
+
+
+def there(files: Files, path: str) -> bool:
+    """Whether there is anything; where that cannot be told, nothing is."""
+    try:
+        return files.exists(path)
+    except OSError:
+        return False
+
+
+def names(files: Files, path: str) -> tuple[str, ...]:
+    """The sorted names in a directory; none where it cannot be listed."""
+    try:
+        return files.names(path)
+    except OSError:
+        return ()

@@ -16,7 +16,7 @@ import yaml
 
 from edgeagent import quantity
 from edgeagent.facts import KubeletSettings
-from edgeagent.host.files import Files
+from edgeagent.host.files import Files, names, there
 from edgeagent.host.paths import why
 from edgeagent.host.unit import FOLDERS, Service, Text, service
 
@@ -51,11 +51,11 @@ class _Reader:
         flags = self._flags(unit)
         chosen = data_dir or _last(flags, "data-dir") or _environment(unit, "K3S_DATA_DIR") or DATA_DIR
         maps = self._kubelet(flags.get("kubelet-arg", []), chosen)
-        if unit is None and not flags and not self._there(f"{chosen}/agent"):
+        if unit is None and not flags and not there(self._files, f"{chosen}/agent"):
             maps = self._plain(maps)
         memory = {name: self._amount(name, maps[name]) for name in _MAPS}
         return KubeletSettings(
-            server=self._there(f"{chosen}/server"),
+            server=there(self._files, f"{chosen}/server"),
             data_dir=chosen,
             system_reserved=memory["system-reserved"],
             kube_reserved=memory["kube-reserved"],
@@ -78,7 +78,7 @@ class _Reader:
 
     def _config(self, path: str) -> dict[str, list[Text]]:
         values: dict[str, list[Text]] = {}
-        for file in (path, *(f"{path}.d/{name}" for name in self._names(f"{path}.d") if _is_yaml(name))):
+        for file in (path, *(f"{path}.d/{name}" for name in names(self._files, f"{path}.d") if _is_yaml(name))):
             for key, value in self._yaml(file).items():
                 items = value if isinstance(value, list) else [value]
                 texts: list[Text] = [(item, file) for item in items if isinstance(item, str)]
@@ -128,10 +128,10 @@ class _Reader:
         return found
 
     def _drop_ins(self, folder: str) -> Iterator[str]:
-        for name in self._names(folder):
+        for name in names(self._files, folder):
             if name.endswith(".conf"):
                 yield f"{folder}/{name}"
-            elif self._names(f"{folder}/{name}"):
+            elif names(self._files, f"{folder}/{name}"):
                 yield from self._drop_ins(f"{folder}/{name}")
 
     def _merge_config(self, maps: dict[str, dict[str, Text]], file: str) -> bool:
@@ -151,7 +151,7 @@ class _Reader:
 
     def _plain(self, maps: dict[str, dict[str, Text]]) -> dict[str, dict[str, Text]]:
         """A kubelet of its own, as kubeadm sets it up."""
-        if not self._there(_PLAIN_CONFIG):
+        if not there(self._files, _PLAIN_CONFIG):
             return maps
         if not self._merge_config(maps, f"/{_PLAIN_CONFIG}"):
             maps["eviction-hard"] = {"memory.available": (_KUBELET_DEFAULT, "the kubelet's own default")}
@@ -196,28 +196,13 @@ class _Reader:
             return {}
         return {key: value for key, value in document.items() if isinstance(key, str)}
 
-    def _names(self, folder: str) -> tuple[str, ...]:
-        try:
-            return self._files.names(folder)
-        except OSError:
-            return ()
-
-    def _there(self, path: str) -> bool:
-        try:
-            return self._files.exists(path)
-        except OSError:
-            return False
-
 
 def _k3s_service(files: Files) -> Service | None:
     """The K3s service of this node: of several the one that is enabled, else the first by the usual names."""
-    names = ["k3s.service", "k3s-agent.service"]
+    units = ["k3s.service", "k3s-agent.service"]
     for folder in FOLDERS:
-        try:
-            names += [name for name in files.names(folder) if name.startswith("k3s") and name.endswith(".service")]
-        except OSError:
-            continue
-    found = {name: unit for name in names if (unit := service(files, name)) and any(_command_start(unit.words))}
+        units += [name for name in names(files, folder) if name.startswith("k3s") and name.endswith(".service")]
+    found = {name: unit for name in units if (unit := service(files, name)) and any(_command_start(unit.words))}
     enabled = (unit for name, unit in found.items() if _enabled(files, name))
     return next(enabled, next(iter(found.values()), None))
 

@@ -13,7 +13,7 @@ import re
 from typing import NamedTuple
 
 from edgeagent.errors import ReadingError
-from edgeagent.facts import NvmapRow, NvmapTable
+from edgeagent.facts import PID_MAX, NvmapRow, NvmapTable
 
 PATH = "sys/kernel/debug/nvmap/iovmm/clients"
 
@@ -23,8 +23,6 @@ _TOTAL = b"%-18s %18s %8s " % (b"total", b"", b"")
 _ROW = re.compile(rb"(.{18}) (.{18}) ( *\d+) (.{11}\n)", re.DOTALL)
 _SIZE = re.compile(rb" *(\d+)([KMG]B?|B)\n")
 _UNIT = {b"B": 1, b"K": 1024, b"M": 1024**2, b"G": 1024**3}
-_PID_MAX = 1 << 22
-"""The largest pid limit of a 64-bit kernel (proc_sys_kernel(5), pid_max)."""
 
 
 class _Size(NamedTuple):
@@ -51,7 +49,7 @@ def parse(content: bytes) -> NvmapTable:
     rows, sizes = [], []
     for record in records:
         match = _ROW.fullmatch(record)
-        if not match or int(match[3]) > _PID_MAX:
+        if not match or int(match[3]) > PID_MAX:
             raise ReadingError("nvmap clients: a record does not have the known layout")
         size = _size(match[4])
         sizes.append(size)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from edgeagent.errors import ReadingError
-from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses, Reading
+from edgeagent.facts import PID_MAX, MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses, Reading
 
 # nvml.h, nvmlReturn_t
 INVALID_ARGUMENT = 2
@@ -38,7 +38,6 @@ TIMEOUT = 2.0
 NO_INSTANCE = 0xFFFFFFFF
 """A process outside of MIG."""
 
-_PID_MAX = 1 << 22
 _LIST_TRIES = 3
 
 
@@ -134,14 +133,11 @@ class PynvmlSource:
                 errors[key] = code
             return value
 
-        pci = field("pci_bus_id", "nvmlDeviceGetPciInfo_v3")
         modes = field("mig_mode", "nvmlDeviceGetMigMode")
-        rates = field("utilization_gpu", "nvmlDeviceGetUtilizationRates")
         return NvmlDevice(
             handle=0,
             name=_text(field("name", "nvmlDeviceGetName")),
             uuid=_text(field("uuid", "nvmlDeviceGetUUID")),
-            pci_bus_id=_text(pci.busId) if pci else None,
             minor=field("minor", "nvmlDeviceGetMinorNumber"),
             cuda_capability=field("cuda_capability", "nvmlDeviceGetCudaComputeCapability"),
             memory=self._memory(handle, errors, "memory"),
@@ -151,7 +147,6 @@ class PynvmlSource:
             mps=self._processes(handle, errors, "mps"),
             mig_mode=modes[0] if modes else None,
             mig=self._instances(handle) if modes and modes[0] else (),
-            utilization_gpu=rates.gpu if rates else None,
             errors=errors,
         )
 
@@ -224,7 +219,7 @@ def _process(entry: Any) -> NvmlProcess:
 
 
 def _plausible(processes: NvmlProcesses) -> bool:
-    return all(0 < process.pid <= _PID_MAX for process in processes.processes)
+    return all(0 < process.pid <= PID_MAX for process in processes.processes)
 
 
 def _lost(device: NvmlDevice) -> bool:

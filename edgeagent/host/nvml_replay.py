@@ -2,9 +2,9 @@
 
 The format is one JSON object: ``library`` and ``init``, ``driver_version``,
 ``cuda_version``, ``count``, and ``devices`` with ``handle``, ``name``, ``uuid``,
-``pci_bus_id``, ``minor``, ``cuda_capability``, ``memory``, ``memory_v2``, ``compute``,
-``graphics``, ``mps``, ``mig``, ``utilization``. A field that is missing stands for a
-function that the library does not have; ``{"code": N}`` for one that returned N.
+``minor``, ``cuda_capability``, ``memory``, ``memory_v2``, ``compute``, ``graphics``,
+``mps``, ``mig``. A field that is missing stands for a function that the library does
+not have; ``{"code": N}`` for one that returned N. What else a recording says is not read.
 """
 
 from __future__ import annotations
@@ -165,12 +165,10 @@ def _device(source: _Object) -> NvmlDevice:
     errors: dict[str, int] = {}
     mig = None if source.failed("mig", errors, "mig_mode") else source.object("mig")
     mode = mig.number("mode", _U32) if mig else None
-    utilization = None if source.failed("utilization", errors, "utilization_gpu") else source.object("utilization")
     return NvmlDevice(
         handle=0,
         name=source.text("name", errors),
         uuid=source.text("uuid", errors),
-        pci_bus_id=source.text("pci_bus_id", errors),
         minor=source.integer("minor", errors),
         cuda_capability=_capability(source, errors),
         memory=_memory(source, "memory", errors),
@@ -180,7 +178,6 @@ def _device(source: _Object) -> NvmlDevice:
         mps=_processes(source, "mps", errors),
         mig_mode=mode,
         mig=tuple(map(_instance, mig.objects("instances"))) if mig and mode else (),
-        utilization_gpu=utilization.number("gpu", _U32) if utilization else None,
         errors=errors,
     )
 

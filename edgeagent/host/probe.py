@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from edgeagent.facts import BoardFiles
-from edgeagent.host.files import Files
+from edgeagent.host.files import Files, names, there
 
 _DEVICE_TREE = "proc/device-tree"
 _PCI = "sys/bus/pci/devices"
@@ -38,11 +38,11 @@ def probe(files: Files, *, arch: str | None = None, page_size: int | None = None
         soc_family=_line(files, "sys/devices/soc0/family"),
         l4t_release=_line(files, "etc/nv_tegra_release"),
         devfreq=tuple(_devfreq(files)),
-        nvmap=_exists(files, "dev/nvmap") or _exists(files, "sys/kernel/debug/nvmap"),
-        pci_displays=sum(_display(files, f"{_PCI}/{name}") for name in _names(files, _PCI)),
+        nvmap=there(files, "dev/nvmap") or there(files, "sys/kernel/debug/nvmap"),
+        pci_displays=sum(_display(files, f"{_PCI}/{name}") for name in names(files, _PCI)),
         proc_driver=_driver(files),
-        proc_gpus=len(_names(files, "proc/driver/nvidia/gpus")),
-        wsl="microsoft" in (_line(files, "proc/sys/kernel/osrelease") or "").lower() or _exists(files, "dev/dxg"),
+        proc_gpus=len(names(files, "proc/driver/nvidia/gpus")),
+        wsl="microsoft" in (_line(files, "proc/sys/kernel/osrelease") or "").lower() or there(files, "dev/dxg"),
         cpuless_numa_bytes=_cpuless(files),
         page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
         machine_id=_line(files, "etc/machine-id") or _line(files, "var/lib/dbus/machine-id") or None,
@@ -52,7 +52,7 @@ def probe(files: Files, *, arch: str | None = None, page_size: int | None = None
 
 
 def _devfreq(files: Files) -> Iterator[str]:
-    for entry in _names(files, _DEVFREQ):
+    for entry in names(files, _DEVFREQ):
         if entry == _THOR_GPU:
             yield entry
             continue
@@ -80,7 +80,7 @@ def _driver(files: Files) -> str | None:
 def _cpuless(files: Files) -> int:
     """Bytes of the NUMA nodes without a CPU; 0 where no node has one, which says nothing about any."""
     cpuless, with_cpu = 0, False
-    for name in _names(files, _NUMA):
+    for name in names(files, _NUMA):
         cpus = _line(files, f"{_NUMA}/{name}/cpulist")
         if cpus:
             with_cpu = True
@@ -106,17 +106,3 @@ def _line(files: Files, path: str) -> str | None:
     """The first line or, in the device tree, the text before the closing NUL."""
     text = _text(files, path)
     return None if text is None else re.split(r"[\n\0]", text, maxsplit=1)[0].strip()
-
-
-def _names(files: Files, path: str) -> tuple[str, ...]:
-    try:
-        return files.names(path)
-    except OSError:
-        return ()
-
-
-def _exists(files: Files, path: str) -> bool:
-    try:
-        return files.exists(path)
-    except OSError:
-        return False

@@ -7,12 +7,20 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from edgeagent.host.nvml import NvmlSource, NvmlWorker
+from edgeagent.host.nvml import NvmlSource, NvmlWorker, PynvmlSource
+from edgeagent.host.nvml_replay import ReplaySource
 from edgeagent.host.sampler import HostSampler
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from edgeagent.facts import HostFacts, MemInfo, Reading
     from edgeagent.host.files import Files
+
+
+def nvml_source(replay: Path | None, clock: Callable[[], float]) -> NvmlSource:
+    """The driver of this machine, or the file that stands in for it."""
+    return ReplaySource(replay) if replay else PynvmlSource(clock)
 
 
 class BoardReader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from edgeagent.host.paths import LIMIT, parts, resolve, too_long
@@ -24,28 +24,9 @@ class TreeFiles:
         Raises:
             ValueError: an entry lies below something that is not a directory.
         """
-        self._entries = {"/".join(parts(path)): entry for path, entry in entries.items()}
         self._top: dict[str, _Node] = {}
-        for path, entry in self._entries.items():
+        for path, entry in entries.items():
             self._add(path, entry)
-
-    def overlay(self, changes: Mapping[str, Entry], removed: Collection[str] = ()) -> TreeFiles:
-        """A new tree without the paths in ``removed`` (and all below them) and with ``changes``.
-
-        A change takes the place of whatever stands at its path or in its way.
-        """
-        gone = {"/".join(parts(path)) for path in removed}
-        new = {"/".join(parts(path)): entry for path, entry in changes.items()}
-        in_the_way = gone | {path for path, entry in new.items() if entry is not None}
-        parents = {parent for path in new for parent in _ancestors(path)}
-        kept = {
-            path: entry
-            for path, entry in self._entries.items()
-            if path not in in_the_way
-            and not in_the_way.intersection(_ancestors(path))
-            and not (path in parents and entry is not None)
-        }
-        return TreeFiles({**kept, **new})
 
     def read(self, path: str, *, keep: bool = False, limit: int = LIMIT) -> bytes:  # noqa: ARG002 (nothing to keep)
         """See ``Files.read``."""
@@ -115,18 +96,11 @@ class TreeFiles:
         for step in above:
             below = folder.setdefault(step, {})
             if not isinstance(below, dict):
-                message = f"{path} lies below a file or a link"
-                raise ValueError(message)  # noqa: TRY004 (wrong content, not a wrong type of argument)
+                raise ValueError(f"{path} lies below a file or a link")  # noqa: TRY004 (wrong content, not a wrong type of argument)
             folder = below
         if entry is None:
             folder.setdefault(name, {})
         elif isinstance(folder.get(name), dict):
-            message = f"{path} is both a directory and a file or a link"
-            raise ValueError(message)
+            raise ValueError(f"{path} is both a directory and a file or a link")
         else:
             folder[name] = entry
-
-
-def _ancestors(path: str) -> list[str]:
-    steps = path.split("/")
-    return ["/".join(steps[:count]) for count in range(1, len(steps))]

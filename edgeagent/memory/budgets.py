@@ -117,8 +117,7 @@ def _parsed(key: str, text: str, parse: Callable[[str], int], problems: list[Bud
 
 def _positive(amount: int) -> int:
     if amount < 0:
-        message = "a budget cannot be below 0"
-        raise ValueError(message)
+        raise ValueError("a budget cannot be below 0")
     return amount
 
 

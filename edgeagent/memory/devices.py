@@ -37,7 +37,7 @@ def judge(
     found: list[Device] = []
     for device in nvml.devices:
         integrated = _tegra_part(device, tegra=tegra, alone=alone, meminfo=meminfo)
-        kind = classify(device, tegra=integrated, arch=arch, override=override)
+        kind = _classify(device, tegra=integrated, arch=arch, override=override)
         if device.mig_mode == 1 and kind == "discrete":
             found += [_instance(device, instance) for instance in device.mig] or [_undivided(device)]
         else:
@@ -63,7 +63,7 @@ def _tegra_part(device: NvmlDevice, *, tegra: bool, alone: bool, meminfo: MemInf
     return meminfo is not None and abs(total - meminfo.total) <= meminfo.total // 100
 
 
-def classify(device: NvmlDevice, *, tegra: bool, arch: str, override: Literal["auto", "yes", "no"]) -> MemoryKind:
+def _classify(device: NvmlDevice, *, tegra: bool, arch: str, override: Literal["auto", "yes", "no"]) -> MemoryKind:
     """How a device's memory relates to the host's, whatever NVML says of its size."""
     if override != "auto":
         return "unified" if override == "yes" else "discrete"

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgeagent import quantity
+from edgeagent.facts import PID_MAX
+
 if TYPE_CHECKING:
     from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlProcess, NvmlProcesses
     from edgeagent.memory.types import Device
-
-PID_MAX = 4194304
-"""The kernel's PID_MAX_LIMIT on 64-bit machines."""
 
 _NO_LIST = (0, 3, 13)
 """Success, not supported and function not found: after any other code a list is not empty but unread."""
@@ -83,7 +83,7 @@ def _summed(processes: Sequence[NvmlProcess]) -> dict[tuple[int, int | None, int
     grouped: dict[tuple[int, int | None, int | None], list[int | None]] = defaultdict(list)
     for process in processes:
         grouped[process.pid, process.gi, process.ci].append(process.used)
-    return {key: None if None in used else sum(amount or 0 for amount in used) for key, used in grouped.items()}
+    return {key: quantity.total(used) for key, used in grouped.items()}
 
 
 def _implausible(rows: dict[int, int | None], limit: int | None) -> str:

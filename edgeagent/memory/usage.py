@@ -9,11 +9,13 @@ there too, while memory of the pod's cgroup and nvmap overlap only in registered
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from edgeagent.memory.processlists import PID_MAX, Row, listed
+from edgeagent import quantity
+from edgeagent.facts import PID_MAX
+from edgeagent.memory.processlists import Row, listed
 from edgeagent.memory.types import ContainerUse, PodUse, Usage
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def attribute(keys: Sequence[PoolKey], host: HostFacts, listed_pods: Sequence[Po
     if not host.host_view:
         foreign = "the process table is not the host's own"
         sources = {resource: Source(None, given.total, foreign) for resource, given in sources.items()}
-    tally = _Tally(host, None if listed_pods is None else {pod.cgroup_uid or pod.uid: pod for pod in pods})
+    tally = _Tally(host, None if listed_pods is None else {pod.cgroup_uid: pod for pod in pods})
     for resource, given in sources.items():
         for row in given.rows or ():
             tally.count(resource, row)
@@ -58,11 +60,11 @@ def attribute(keys: Sequence[PoolKey], host: HostFacts, listed_pods: Sequence[Po
     shared = {key.resource for key in keys if key.kind == "unified"}
     return Usage(
         pods=uses,
-        system_gpu=_total(tally.system.values()) if known else None,
+        system_gpu=quantity.total(tally.system.values()) if known else None,
         unattributed_gpu=_plus(tally.unattributed, rest) if known else None,
         trusted=known,
         leaving=_leaving(tally, pods, uses, sources) if listed_pods is not None else 0,
-        system_shared=_total(
+        system_shared=quantity.total(
             tally.system[resource] if sources[resource].rows is not None else None for resource in shared
         ),
         leaving_shared=_leaving(tally, pods, uses, shared) if listed_pods is not None else 0,
@@ -104,13 +106,7 @@ def _nvmap(table: NvmapTable, limit: int | None) -> Source:
 
 def _sum(rows: tuple[Row, ...] | None) -> int | None:
     """Σ of the rows; None as soon as one of them is unknown."""
-    return None if rows is None else _total(row.bytes for row in rows)
-
-
-def _total(amounts: Iterable[int | None]) -> int | None:
-    """Σ of the amounts; None as soon as one of them is unknown."""
-    found = tuple(amounts)
-    return None if None in found else sum(amount or 0 for amount in found)
+    return None if rows is None else quantity.total(row.bytes for row in rows)
 
 
 def _plus(one: int | None, two: int | None) -> int | None:
@@ -153,7 +149,7 @@ class _Tally:
 
     def _count_pod(self, resource: str, row: Row, process: Process, cgroup_uid: str, container_id: str | None) -> None:
         pod = self.by_cgroup.get(cgroup_uid) if self.by_cgroup else None
-        if pod is None or not pod.live or not current(pod, container_id):
+        if pod is None or not pod.live or not _current(pod, container_id):
             self.leaving[resource] += row.bytes or 0
             return
         self.processes[pod.uid].add((process.pid, process.start_ticks))
@@ -177,7 +173,7 @@ class _Tally:
                 why = given.why or "the driver does not know the memory of one of its processes"
             elif shared:
                 why = "an MPS server holds the memory of its clients"
-        cgroup = self.host.pods.get(pod.cgroup_uid or pod.uid)
+        cgroup = self.host.pods.get(pod.cgroup_uid)
         trusted = all(given.rows is not None for given in sources.values())
         return PodUse(
             gpu=gpu,
@@ -209,7 +205,7 @@ def _may_use(pod: PodFacts, resource: str) -> bool:
     return any(key == resource or key.startswith("nvidia.com/") for item in pod.containers for key in item.limits)
 
 
-def current(pod: PodFacts, container_id: str | None) -> bool:
+def _current(pod: PodFacts, container_id: str | None) -> bool:
     """Whether a container id in a cgroup path still belongs to the pod.
 
     While the API has not told the id of every running container, an unknown one may be new
@@ -224,7 +220,7 @@ def _leaving(tally: _Tally, pods: Sequence[PodFacts], uses: Mapping[str, PodUse]
 
     GPU bytes are those of the pools ``resources``.
     """
-    live = {pod.cgroup_uid or pod.uid for pod in pods if pod.live}
+    live = {pod.cgroup_uid for pod in pods if pod.live}
     gone = sum(cgroup.host_bytes or 0 for uid, cgroup in tally.host.pods.items() if uid not in live)
     terminating = [uses[pod.uid] for pod in pods if pod.live and pod.terminating]
     return (

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from edgeagent import quantity
 from edgeagent.memory.types import Budget, PodUse
 from edgeagent.plan.state import Window
 from edgeagent.quantity import MIB, human
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
     from edgeagent.config import Policy
     from edgeagent.facts import MemInfo, PodFacts
     from edgeagent.memory.pools import PoolKey
-    from edgeagent.plan.types import Breach
 
+Breach = Literal["gpu", "shared", "unbudgeted", "above-request"]
+"""What a pod is evicted for: it is over its budget, or the board needs room."""
 PodState = Literal["terminating", "unknown", "protected", "breach", "unbudgeted", "ok"]
 MIN_SAMPLES = 2
 """A single sample never evicts."""
@@ -74,15 +76,11 @@ def overlap(meminfo: MemInfo | None, gpu_total: int | None) -> int | None:
     """
     if meminfo is None or gpu_total is None:
         return None
-    host = _rows(meminfo.anon_pages, meminfo.shmem, meminfo.s_unreclaim, meminfo.kernel_stack, meminfo.page_tables)
-    cache = _rows(meminfo.free, meminfo.active_file, meminfo.inactive_file, meminfo.s_reclaimable)
+    host = meminfo.held
+    cache = quantity.total((meminfo.free, meminfo.active_file, meminfo.inactive_file, meminfo.s_reclaimable))
     if host is None or cache is None:
         return None
     return max(0, gpu_total + host - (meminfo.total - cache))
-
-
-def _rows(*rows: int | None) -> int | None:
-    return None if None in rows else sum(row or 0 for row in rows)
 
 
 @dataclass(frozen=True, slots=True)

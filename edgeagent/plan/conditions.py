@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from edgeagent.plan.types import Condition
 
@@ -55,8 +55,8 @@ def _unavailable(board: Board) -> Condition:
     named = "; ".join(
         f"{device.name} {device.uuid or ''}".strip() + (f": {device.why}" if device.why else "") for device in bad
     )
-    status = "False" if all(device.health == "asleep" for device in bad) else "True"
-    return Condition(type=UNAVAILABLE, status=status, reason=reason, message=f"{named}.")  # type: ignore[arg-type]
+    status: Literal["True", "False"] = "False" if all(device.health == "asleep" for device in bad) else "True"
+    return Condition(type=UNAVAILABLE, status=status, reason=reason, message=f"{named}.")
 
 
 def _misconfigured(runtime: RuntimeFacts) -> Condition:

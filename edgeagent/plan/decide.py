@@ -13,7 +13,7 @@ from edgeagent.plan.types import Eviction, Plan
 
 if TYPE_CHECKING:
     from edgeagent.facts import Facts, PodFacts
-    from edgeagent.memory.types import Usage
+    from edgeagent.memory.types import Board, Usage
     from edgeagent.plan.breaches import PodView
     from edgeagent.plan.pressure import Danger
     from edgeagent.plan.sizing import Sized
@@ -27,8 +27,8 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     """The plan for ``facts`` at monotonic second ``now``, and the state to decide from next time."""
     known, meminfo = hardware.believed(state.hardware, facts.host.meminfo)
     facts = replace(facts, host=replace(facts.host, meminfo=meminfo))
-    config, host = facts.config, facts.host
-    verdict = boards.detect(host.files, host.nvml, host.meminfo.value, config.unified.detect)
+    host = facts.host
+    verdict = boards.detect(host.files, host.nvml, host.meminfo.value, facts.config.unified.detect)
     state = replace(state, hardware=hardware.remember(known, verdict, host))
     board = hardware.seen(state.hardware, verdict)
     pods = _pods(facts, state)
@@ -39,13 +39,9 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     owner = owners.other_owner(sizing.node_of(facts))
     state = sizing.publish(state, facts, sized, pods, now, admitted_only=owner is not None)
 
-    tegra = any(device.tegra for device in board.devices)
-    free = pressure.usable(host.meminfo.value, tegra=tegra)
-    memory, danger = pressure.observe(
-        state.pressure, host.meminfo.at, free, config.pressure, sized.unified, config.sampling.max_age
-    )
+    state, danger = _danger(state, facts, board, sized)
     views = _views(state, facts, sized, used, pods, now)
-    state = replace(state, pressure=memory, windows=_windows(state, facts, views))
+    state = replace(state, windows=_windows(state, facts, views))
     state = replace(state, backoff=victims.remember(state.backoff, views, now))
     situation = victims.Situation(
         danger=danger,
@@ -89,6 +85,16 @@ def _remember_containers(state: State, pods: Sequence[PodFacts], used: Usage, no
     first_seen = {container_id: state.first_seen.get(container_id, now) for container_id in sorted(ids)}
     seen = state.hardware.gpu_seen or any(use.seen for use in used.pods.values())
     return replace(state, first_seen=first_seen, hardware=replace(state.hardware, gpu_seen=seen))
+
+
+def _danger(state: State, facts: Facts, board: Board, sized: Sized) -> tuple[State, Danger]:
+    """The state after one more reading of the memory, and whether the board is in danger."""
+    reading, config = facts.host.meminfo, facts.config
+    free = pressure.usable(reading.value, tegra=any(device.tegra for device in board.devices))
+    memory, danger = pressure.observe(
+        state.pressure, reading.at, free, config.pressure, sized.unified, config.sampling.max_age
+    )
+    return replace(state, pressure=memory), danger
 
 
 def _views(

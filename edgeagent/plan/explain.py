@@ -27,18 +27,18 @@ def document(plan: Plan, at: float, settings: Reserves) -> Json:
     return {
         "format": FORMAT,
         "at": at,
-        "board": board(plan),
-        "devices": devices(plan, settings),
+        "board": _board(plan),
+        "devices": _devices(plan, settings),
         "pools": [_pool(pool, plan.advertised.get(pool.resource)) for pool in plan.pools],
-        "host": host(plan),
-        "pods": [pod(view) for view in plan.pods],
-        "node": node(plan),
-        "plan": decisions(plan),
+        "host": _host(plan),
+        "pods": [_pod(view) for view in plan.pods],
+        "node": _node(plan),
+        "plan": _decisions(plan),
         "findings": [{**asdict(finding), "evidence": list(finding.evidence)} for finding in plan.findings],
     }
 
 
-def board(plan: Plan) -> Json:
+def _board(plan: Plan) -> Json:
     """The verdict on the board."""
     shown = plan.board
     return {
@@ -54,7 +54,7 @@ def board(plan: Plan) -> Json:
     }
 
 
-def devices(plan: Plan, settings: Reserves) -> list[Json]:
+def _devices(plan: Plan, settings: Reserves) -> list[Json]:
     """The devices by uuid."""
     return [
         {
@@ -82,7 +82,7 @@ def _pool(pool: Pool, advertised: int | None) -> Json:
     }
 
 
-def host(plan: Plan) -> Json:
+def _host(plan: Plan) -> Json:
     """The board's memory beside the pods."""
     return {
         "available_bytes": plan.available,
@@ -94,7 +94,7 @@ def host(plan: Plan) -> Json:
     }
 
 
-def pod(view: PodView) -> Json:
+def _pod(view: PodView) -> Json:
     """One live pod. Its top-level figures are those of its only pool, None where it has two."""
     resources = sorted(view.budgets)
     only = resources[0] if len(resources) == 1 else None
@@ -123,7 +123,7 @@ def pod(view: PodView) -> Json:
     }
 
 
-def node(plan: Plan) -> Json:
+def _node(plan: Plan) -> Json:
     """What the node should carry, and the writes due now."""
     wish = plan.node
     return {
@@ -142,7 +142,7 @@ def node(plan: Plan) -> Json:
     }
 
 
-def decisions(plan: Plan) -> Json:
+def _decisions(plan: Plan) -> Json:
     """Evictions in victim order, kills, who is held and why, events."""
     return {
         "evictions": [asdict(eviction) for eviction in plan.evictions],

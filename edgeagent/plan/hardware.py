@@ -42,9 +42,7 @@ def believed(before: Hardware, reading: Reading[MemInfo]) -> tuple[Hardware, Rea
 def remember(before: Hardware, board: Board, host: HostFacts) -> Hardware:
     """The hardware after one more verdict. The same sample seen twice counts once."""
     meminfo = host.meminfo.value
-    kept = before
-    if meminfo is not None:
-        kept = replace(kept, meminfo=meminfo, meminfo_at=host.meminfo.at)
+    kept = before if meminfo is None else replace(before, meminfo=meminfo)
     if before.sampled_at is not None and host.attributed_at <= before.sampled_at:
         return kept
     kept = replace(kept, sampled_at=host.attributed_at)

@@ -61,7 +61,7 @@ def restored(document: Any, origin: Origin, now: float) -> State | None:
         if document["format"] != FORMAT or origin.boot_id is None or written != origin:
             return None
         state = _state(document)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, OverflowError, TypeError, ValueError):
         return None
     victims = state.victims.values()
     past = [*state.evicted_at, *(victim.at for victim in victims)]

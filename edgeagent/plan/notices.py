@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from edgeagent.plan.types import NodeWish
     from edgeagent.plan.victims import Choice
 
-SEVERITIES = ("error", "warning", "info")
+_SEVERITIES = ("error", "warning", "info")
 Notice = tuple[tuple[str, ...], Event]
 """An event with the key that tells whether its reason is still the same."""
 
@@ -155,4 +155,4 @@ def _remedy(pool: Pool) -> str:
 
 def order(finding: Finding) -> tuple[int, str, str]:
     """The place of a finding in a list: by severity, worst first, then id and subject."""
-    return (SEVERITIES.index(finding.severity), finding.id, finding.subject)
+    return (_SEVERITIES.index(finding.severity), finding.id, finding.subject)

@@ -132,8 +132,8 @@ def host_over(
     """Processes outside pods use more than ``os`` and ``k3s`` reserve for them. None: a figure is missing."""
     if meminfo is None or system_gpu is None or pool is None:
         return None
-    rows = (meminfo.anon_pages, meminfo.shmem, meminfo.s_unreclaim, meminfo.kernel_stack, meminfo.page_tables)
-    if None in rows:
+    held = meminfo.held
+    if held is None:
         return None
-    used = system_gpu + sum(row or 0 for row in rows) - sum(use.host or 0 for use in pods)
+    used = system_gpu + held - sum(use.host or 0 for use in pods)
     return used > sum(line.bytes for line in pool.reserves if line.name in ("os", "k3s"))

@@ -37,7 +37,6 @@ class Hardware:
     """Readings in a row that proved that there is no GPU."""
     meminfo: MemInfo | None = None
     """The last good reading; sizes do not change while one fails."""
-    meminfo_at: float = 0.0
     doubt: Doubt | None = None
     sampled_at: float | None = None
     unready: int = 0

@@ -1,4 +1,4 @@
-"""What should be done, as frozen values: the plan, and the state that one decision hands to the next."""
+"""What should be done, as frozen values: the plan, its parts, and how the calls that carry it out can end."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from edgeagent.memory.types import Board, Pool, Usage
-    from edgeagent.plan.breaches import PodView
+    from edgeagent.plan.breaches import Breach, PodView
     from edgeagent.plan.pressure import Danger
 
-Breach = Literal["gpu", "shared", "unbudgeted", "above-request"]
 HeldCode = Literal[
     "protected",
     "daemonset",

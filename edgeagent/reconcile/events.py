@@ -7,6 +7,7 @@ an event that cannot be written now is counted and forgotten.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections import Counter, OrderedDict
@@ -20,6 +21,8 @@ from edgeagent.errors import AnswerError, ClusterError
 from edgeagent.facts import PREFIX
 from edgeagent.plan.types import MERGE_PATCH, Event
 from edgeagent.reconcile import stamps
+
+log = logging.getLogger(__name__)
 
 CONTROLLER = PREFIX + "edgeagent"
 BURST = 10.0
@@ -74,7 +77,6 @@ class EventRecorder:
     ) -> None:
         self.counts: Counter[str] = Counter()
         """``written``, ``counted`` (into a series, not written), ``dropped`` by the limit, ``failed``."""
-        self.last_error = ""
         self._client = client
         self._node = node
         self._clock = clock
@@ -89,7 +91,7 @@ class EventRecorder:
             self.counts[await self._record(event)] += 1
         except ClusterError as error:
             self.counts["failed"] += 1
-            self.last_error = str(error)
+            log.warning("an event could not be recorded: %s", error)
 
     async def _record(self, event: Event) -> str:
         key = (event.kind, event.namespace, event.name, event.uid, event.reason, event.note)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from edgeagent import quantity
+from edgeagent.cluster import objects
 from edgeagent.cluster.client import Client
 from edgeagent.errors import AnswerError, ClusterError
 from edgeagent.plan.types import Request
@@ -95,14 +97,18 @@ async def _sent(
 ) -> None:
     tally.sent += 1
     answer = await client.request(request.method, request.path, body=body, content_type=request.content_type)
-    tally.version = str((answer.get("metadata") or {}).get("resourceVersion") or "")
+    tally.version = objects.read("node", answer, _version)
     for name, piece in pieces:
-        absent = list(_absent(piece, answer))
+        absent = objects.read("node", answer, partial(_absent, piece))
         if absent:
             message = f"the API server answered 200 and left out {', '.join(absent)}"
             tally.refused.append(Refusal(name, _OK, message))
         else:
             tally.done.append(name)
+
+
+def _version(answer: Mapping[str, Any]) -> str:
+    return str(objects.mapping(answer.get("metadata")).get("resourceVersion") or "")
 
 
 def _missing_permission(refusal: AnswerError) -> bool:
@@ -141,8 +147,12 @@ def parts(body: _Body) -> Iterator[tuple[str, _Body]]:
         yield f"condition {condition['type']}", {"status": {"conditions": [condition]}}
 
 
-def _absent(part: _Body, answer: Mapping[str, Any]) -> Iterator[str]:
+def _absent(part: _Body, answer: Mapping[str, Any]) -> list[str]:
     """What ``part`` asked for that ``answer`` does not show."""
+    return list(_lacking(part, answer))
+
+
+def _lacking(part: _Body, answer: Mapping[str, Any]) -> Iterator[str]:
     for place in ("status", "metadata"):
         for name, wanted in part.get(place, {}).items():
             found: Any = (answer.get(place) or {}).get(name)

@@ -79,7 +79,7 @@ def _ready(shown: Shown | None, now: float) -> list[Check]:
     if shown.cluster is not None:
         checks += _cluster(shown.cluster, now, shown.max_age)
         if shown.has_gpu:
-            missing = "the node does not carry the planned values yet"
+            missing = f"the node does not carry the planned values{_because(shown.cluster)}"
             checks.append(_check("not-published", missing, failed=not shown.cluster.published))
     return checks
 
@@ -115,7 +115,7 @@ def _cluster(cluster: ClusterHealth, now: float, max_age: float) -> Iterator[Che
     answered = cluster.succeeded_at
     silent = answered is None or now - answered > max_age
     last = "never" if answered is None else f"{_seconds(now - answered)} ago"
-    because = f": {cluster.error}" if cluster.error else ""
+    because = _because(cluster)
     yield _check("cluster-unreachable", f"the last good answer came {last}{because}", failed=old and silent)
     unlisted = f"own node and own pods were not listed yet{because}"
     yield _check("view-incomplete", unlisted, failed=not cluster.complete)
@@ -124,6 +124,10 @@ def _cluster(cluster: ClusterHealth, now: float, max_age: float) -> Iterator[Che
     yield _check("node-name", "the name of this node is not known, so nothing is written", failed=not cluster.node)
     for refused in cluster.refused:
         yield Check(f"forbidden:{refused.part}", f"the API server answers {refused.code}: {refused.message}")
+
+
+def _because(cluster: ClusterHealth) -> str:
+    return f": {cluster.error}" if cluster.error else ""
 
 
 def _seconds(amount: float) -> str:

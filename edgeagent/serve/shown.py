@@ -135,9 +135,9 @@ class Shown:
     """Configured reserves."""
     config: ConfigHealth
     loops: Mapping[str, LoopHealth] = field(default_factory=dict)
-    """By name. Read when it is asked for: a mapping whose values are replaced as loops turn stays current."""
+    """By name: ``cycle``, ``reconcile``."""
     readings: Mapping[str, ReadingHealth] = field(default_factory=dict)
-    """By name: ``meminfo``, ``nvml``, ``nvmap``, ``cgroups`` … Only what this board needs."""
+    """By name: ``meminfo``, ``nvml``, ``attribution``. Only what this board needs."""
     cluster: ClusterHealth | None = None
     """None: standalone."""
     counters: Counters = field(default_factory=Counters)

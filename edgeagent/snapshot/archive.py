@@ -27,11 +27,9 @@ def load(path: Path) -> dict[str, Entry]:
         # A folder that is none may hold anything: what is not there is said before anything is read.
         entries = {} if path.is_dir() and not (path / "snapshot.yaml").exists() else _entries(path)
     except (OSError, tarfile.TarError, EOFError, zlib.error) as error:
-        message = f"{path}: cannot be read as a snapshot: {_why(error)}"
-        raise InputError(message) from error
+        raise InputError(f"{path}: cannot be read as a snapshot: {_why(error)}") from error
     if "snapshot.yaml" not in entries:
-        message = f"{path}: is no snapshot: it has no snapshot.yaml"
-        raise InputError(message)
+        raise InputError(f"{path}: is no snapshot: it has no snapshot.yaml")
     return entries
 
 
@@ -88,15 +86,13 @@ def _archive(path: Path) -> dict[str, Entry]:
 def _linked(entries: dict[str, Entry], member: tarfile.TarInfo) -> Entry:
     first = _name(member.linkname)
     if first not in entries:
-        message = f"{member.name} is a link to {member.linkname}, which is not in it"
-        raise OSError(message)
+        raise OSError(f"{member.name} is a link to {member.linkname}, which is not in it")
     return entries[first]
 
 
 def _checked(size: int) -> int:
     if size > LIMIT:
-        message = f"larger than {LIMIT} bytes"
-        raise OSError(message)
+        raise OSError(f"larger than {LIMIT} bytes")
     return size
 
 

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgeagent.errors import InputError
 from edgeagent.facts import ClusterFacts, Facts
 from edgeagent.host.files import RootFiles
-from edgeagent.host.nvml import PynvmlSource
-from edgeagent.host.nvml_replay import ReplaySource
-from edgeagent.host.reader import BoardReader
+from edgeagent.host.reader import BoardReader, nvml_source
 from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
 
@@ -33,19 +31,18 @@ def look(config: Config, *, host_root: Path, nvml_replay: Path | None, kubeconfi
         ClusterError: the API server could not be asked.
     """
     if not host_root.is_dir():
-        message = f"{host_root}: is no directory"
-        raise InputError(message)
+        raise InputError(f"{host_root}: is no directory")
     return asyncio.run(_look(config, host_root, nvml_replay, kubeconfig)), 0.0
 
 
 async def _look(config: Config, host_root: Path, nvml_replay: Path | None, kubeconfig: Path | None) -> Plan:
-    source = ReplaySource(nvml_replay) if nvml_replay else PynvmlSource(time.monotonic)
+    source = nvml_source(nvml_replay, time.monotonic)
     reader = BoardReader(RootFiles(host_root), source, data_dir=config.k3s.data_dir, clock=time.monotonic)
     try:
         host = await reader.sample(())
         cluster = await _cluster(config, host, kubeconfig) if kubeconfig else None
         if cluster is not None:
-            host = await reader.sample([pod.cgroup_uid or pod.uid for pod in cluster.pods or ()])
+            host = await reader.sample([pod.cgroup_uid for pod in cluster.pods or ()])
     finally:
         reader.close()
     facts = Facts(wall=time.time(), config=config, host=host, cluster=cluster)
@@ -68,8 +65,7 @@ async def _cluster(config: Config, host: HostFacts, kubeconfig: Path) -> Cluster
             machine_id=host.files.machine_id,
         )
         if name is None:
-            message = "which node this is is not certain; give --node"
-            raise InputError(message)
+            raise InputError("which node this is is not certain; give --node")
         listed: dict[str, Any] = await client.request(
             "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={name}"}
         )

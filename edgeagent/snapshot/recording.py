@@ -121,8 +121,7 @@ def _about(path: Path, entries: Mapping[str, Entry]) -> dict[str, Any]:
     """``node``, ``arch``, ``page_size`` (None where they are not said) and ``taken`` in Unix seconds."""
     about = _yaml(path, entries, "snapshot.yaml")
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        message = f"{path}/snapshot.yaml: expected format: {FORMAT}"
-        raise InputError(message)
+        raise InputError(f"{path}/snapshot.yaml: expected format: {FORMAT}")
     problems: list[str] = []
     found: dict[str, Any] = {}
     for key in ("node", "arch"):
@@ -147,8 +146,7 @@ def _taken(path: Path, value: Any) -> float:
     except (yaml.YAMLError, ValueError):
         moment = None
     if not isinstance(moment, datetime):
-        message = f"{path}/snapshot.yaml: taken: expected a time such as 2026-01-31T12:00:00Z, got {value!r}"
-        raise InputError(message)
+        raise InputError(f"{path}/snapshot.yaml: taken: expected a time such as 2026-01-31T12:00:00Z, got {value!r}")
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
@@ -220,16 +218,9 @@ def _sample(path: Path, entries: Mapping[str, Entry], at: float) -> Sample:
     )
 
 
-def pairs(recording: Recording) -> Iterator[tuple[Sample, float]]:
-    """Each sample with its Unix time."""
-    for sample in recording.samples:
-        yield sample, recording.wall(sample.at)
-
-
 def _bytes(path: Path, name: str, entry: Entry) -> bytes:
     if not isinstance(entry, bytes):
-        message = f"{path}/{name}: expected a file"
-        raise InputError(message)
+        raise InputError(f"{path}/{name}: expected a file")
     return entry
 
 
@@ -237,21 +228,18 @@ def _text(path: Path, name: str, entry: Entry) -> str:
     try:
         return _bytes(path, name, entry).decode()
     except UnicodeDecodeError as error:
-        message = f"{path}/{name}: is not UTF-8: {error}"
-        raise InputError(message) from error
+        raise InputError(f"{path}/{name}: is not UTF-8: {error}") from error
 
 
 def _yaml(path: Path, entries: Mapping[str, Entry], name: str) -> Any:
     try:
         return yaml.safe_load(_text(path, name, entries[name]))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date such as 2026-13-45 is a ValueError
-        message = f"{path}/{name}: not valid YAML: {' '.join(str(error).split())}"
-        raise InputError(message) from error
+        raise InputError(f"{path}/{name}: not valid YAML: {' '.join(str(error).split())}") from error
 
 
 def _json(path: Path, entries: Mapping[str, Entry], name: str) -> Any:
     try:
         return json.loads(_text(path, name, entries[name]))
     except (ValueError, RecursionError) as error:
-        message = f"{path}/{name}: not valid JSON: {error}"
-        raise InputError(message) from error
+        raise InputError(f"{path}/{name}: not valid JSON: {error}") from error

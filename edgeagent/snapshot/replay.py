@@ -34,7 +34,7 @@ def plans(recording: Recording) -> Iterator[tuple[float, Plan]]:
     """
     state = State()
     for sample in recording.samples:
-        facts = facts_of(recording, sample)
+        facts = _facts(recording, sample)
         state, plan = decide(state, facts, sample.at)
         told = plan.events
         for eviction in plan.evictions:
@@ -43,7 +43,7 @@ def plans(recording: Recording) -> Iterator[tuple[float, Plan]]:
         yield sample.at, replace(plan, events=told)
 
 
-def facts_of(recording: Recording, sample: Sample) -> Facts:
+def _facts(recording: Recording, sample: Sample) -> Facts:
     """Everything that one sample says, read by the readers that read a live board."""
     cluster = _cluster(recording, sample)
     sampler = HostSampler(
@@ -53,7 +53,7 @@ def facts_of(recording: Recording, sample: Sample) -> Facts:
         clock=lambda: sample.at,
         data_dir=recording.config.k3s.data_dir,
     )
-    wanted = [pod.cgroup_uid or pod.uid for pod in (cluster.pods or ())] if cluster else []
+    wanted = [pod.cgroup_uid for pod in (cluster.pods or ())] if cluster else []
     host = sampler.sample(Reading(sample.at, _nvml(recording, sample)), wanted)
     return Facts(wall=recording.wall(sample.at), config=recording.config, host=host, cluster=cluster)
 

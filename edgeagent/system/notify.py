@@ -31,20 +31,16 @@ class Notifier:
             self._socket.settimeout(0)
 
     def ready(self, status: str = "") -> bool:
-        """The service is up, or a reload is done."""
+        """The service is up, or a reload is done. ``status`` is the line for ``systemctl status``."""
         return self._send("READY=1", *_status(status))
 
     def reloading(self) -> bool:
         """A reload begins. systemd since 253 wants to know when, or it takes an older READY for the end of it."""
         return self._send("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
-    def stopping(self, status: str = "") -> bool:
+    def stopping(self) -> bool:
         """The service is on its way out."""
-        return self._send("STOPPING=1", *_status(status))
-
-    def status(self, text: str) -> bool:
-        """One line for ``systemctl status``."""
-        return self._send(*_status(text))
+        return self._send("STOPPING=1")
 
     def alive(self) -> bool:
         """A cycle was completed. Nothing else may call this: a live process with a dead loop has to be noticed."""

@@ -35,7 +35,6 @@ class Request:
 
     user: str
     credential: str | None
-    user_agent: str
     verb: str
     resource: str
     namespace: str | None
@@ -112,7 +111,6 @@ def _request(event: dict[str, Any]) -> Request:
     return Request(
         user=user["username"],
         credential=ids[0],
-        user_agent=event.get("userAgent", ""),
         verb=event["verb"],
         resource=resource,
         namespace=target.get("namespace"),

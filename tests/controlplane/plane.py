@@ -104,11 +104,6 @@ class ControlPlane:
             daemon.stop(signal.SIGKILL)
             daemon.start()
 
-    @property
-    def apiserver_pid(self) -> int:
-        """For SIGSTOP and SIGCONT: a server that hangs with its connections open."""
-        return self._apiserver.pid
-
     def binary(self, name: str) -> Path:
         """Path of one of the built programs, such as the kubelet."""
         return self._binaries / name

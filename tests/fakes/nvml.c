@@ -174,18 +174,6 @@ int nvmlDeviceGetMinorNumber(device_t device, unsigned *number)
     return number_of(device_answer(device, "minor", rest), rest, number);
 }
 
-struct pci_info {
-    char legacy[16];
-    unsigned domain, bus, device, id, subsystem;
-    char bus_id[32];
-};
-
-int nvmlDeviceGetPciInfo_v3(device_t device, struct pci_info *pci)
-{
-    static char rest[LINE];
-    return text_of(device_answer(device, "pci_bus_id", rest), rest, pci->bus_id, sizeof pci->bus_id);
-}
-
 int nvmlDeviceGetCudaComputeCapability(device_t device, int *major, int *minor)
 {
     static char rest[LINE];
@@ -193,20 +181,6 @@ int nvmlDeviceGetCudaComputeCapability(device_t device, int *major, int *minor)
 
     if (code == SUCCESS)
         sscanf(rest, "%d %d", major, minor);
-    return code;
-}
-
-struct utilization {
-    unsigned gpu, memory;
-};
-
-int nvmlDeviceGetUtilizationRates(device_t device, struct utilization *rates)
-{
-    static char rest[LINE];
-    int code = device_answer(device, "utilization", rest);
-
-    if (code == SUCCESS)
-        sscanf(rest, "%u %u", &rates->gpu, &rates->memory);
     return code;
 }
 

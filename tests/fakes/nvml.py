@@ -112,7 +112,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _device(prefix: str, device: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("name", "uuid", "pci_bus_id"):
+    for key in ("name", "uuid"):
         yield from _text(key, device, prefix)
     yield from _values("minor", device, lambda value: value, prefix)
     yield from _values("cuda_capability", device, lambda value: f"{value[0]} {value[1]}", prefix)
@@ -121,7 +121,6 @@ def _device(prefix: str, device: Mapping[str, Any]) -> Iterator[str]:
     for key in ("compute", "graphics", "mps"):
         yield from _values(key, device, _processes, prefix)
     yield from _values("mig", device, lambda value: value["mode"], prefix)
-    yield from _values("utilization", device, lambda value: f"{value['gpu']} {value['memory']}", prefix)
     for index, instance in enumerate(device.get("mig", {}).get("instances", [])):
         yield f"{prefix}mig{index}.handle 0"
         yield from _device(f"{prefix}mig{index}.", instance)

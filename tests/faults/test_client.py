@@ -14,7 +14,7 @@ from edgeagent.cluster.client import Client
 from edgeagent.cluster.credentials import Credentials
 from edgeagent.errors import AnswerError, UnreachableError
 from tests.faults.conftest import Connect, write_kubeconfig
-from tests.faults.server import Exchange, answers, hangs, refuses, resets, script, serving, streams
+from tests.faults.server import Exchange, Step, answers, hangs, refuses, resets, script, serving, streams
 
 
 async def events(client: Client) -> list[Any]:
@@ -246,6 +246,23 @@ async def test_a_pause_has_bounds(tmp_path: Path, header: dict[str, str], pause:
         with pytest.raises(AnswerError):
             await client.request("GET", "/a")
         assert client.paused_until - clock.now == pause
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        answers(503, {"kind": "Status"}, {"Retry-After": "86400"}),
+        answers(503, {"kind": "Status", "details": {"retryAfterSeconds": 10**400}}),
+        answers(503, {"kind": "Status"}, {"Retry-After": "9" * 400}),
+    ],
+    ids=["a day", "no float", "an infinite one"],
+)
+async def test_nobody_is_told_to_wait_for_longer_than_five_minutes(connect: Connect, asked: Step) -> None:
+    """A watch waits as long as the answer to its request says: a day would leave the view behind for a day."""
+    async with serving(asked) as server, connect(server.url) as client:
+        with pytest.raises(AnswerError) as refusal:
+            await client.request("GET", "/a")
+        assert refusal.value.retry_after == 300.0
 
 
 # --- streams

@@ -214,8 +214,10 @@ async def test_removal_of_everything(connect: Connect) -> None:
         (answers(429, b"too many requests"), "too many requests"),
         (refuses(401), "not accepted"),
         (resets(), "PATCH"),
+        (answers(200, {"metadata": "edge-07"}), "not understood"),
+        (answers(200, {"status": {"capacity": {GPU_MEMORY: "much"}}}), "not understood"),
     ],
-    ids=["404", "409", "500", "429", "401", "reset"],
+    ids=["404", "409", "500", "429", "401", "reset", "no node", "no quantity"],
 )
 async def test_trouble_of_the_server_ends_the_cycle(connect: Connect, trouble: Step, said: str) -> None:
     """Nothing is repeated here and nothing further is sent: the next cycle compares anew."""

@@ -62,9 +62,18 @@ async def ask(path: Path) -> None:
 async def test_server_of_another_authority_is_refused(tmp_path: Path) -> None:
     async with serving(answers(200), server_context()) as server:
         stranger = {"certificate-authority-data": encoded(trustme.CA().cert_pem)}
-        with pytest.raises(UnreachableError, match="Certificate"):
+        with pytest.raises(UnreachableError, match="CERTIFICATE_VERIFY_FAILED") as refusal:
             await ask(write(tmp_path / "config", server.url, stranger))
+        assert " object at " not in str(refusal.value)
         assert server.requests == []
+
+
+async def test_nobody_listens(tmp_path: Path) -> None:
+    async with serving(answers(200), server_context()) as server:
+        gone = write(tmp_path / "config", server.url, TRUSTED)
+    with pytest.raises(UnreachableError, match=r"^GET /a: ClientConnectorError: \[Errno 111\] Connect") as refusal:
+        await ask(gone)
+    assert " object at " not in str(refusal.value)
 
 
 async def test_server_of_another_name_is_refused_unless_told(tmp_path: Path) -> None:

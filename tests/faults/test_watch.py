@@ -322,6 +322,18 @@ async def test_credentials_that_appear_later_are_found(connect: Connect, tmp_pat
             await until(lambda: watched.values == ("a@1",))
 
 
+async def test_an_outage_is_logged_once_and_its_end_too(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "edgeagent")
+    down = refuses(503, "no etcd")
+    handle = by_kind(script(*[down] * 8, listing(10)), script(resets(), holds()))
+    async with serving(handle) as server, connect(server.url) as client, watching(client) as watched:
+        await until(lambda: len(server.requests) == 11 and watched.health().open)
+    assert caplog.messages == [
+        "/api/v1/pods cannot be watched: HTTP 503 : no etcd",
+        "/api/v1/pods is watched again",
+    ]
+
+
 async def test_nothing_grows_over_events_and_reconnects(connect: Connect) -> None:
     """1000 events over 100 streams, every third cut in a line, every tenth reset: nothing is left open."""
     streams_begun = 0

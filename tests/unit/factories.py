@@ -216,7 +216,7 @@ class Scene:
             gpu_node_holders=Reading(sampled, len(rows) if self.readable else None),
             processes={process.pid: process for _, process in rows} if self.readable else {},
             pods={
-                (one.cgroup_uid or one.uid): PodCgroup(host_bytes=held.host, exact=held.exact)
+                one.cgroup_uid: PodCgroup(host_bytes=held.host, exact=held.exact)
                 for one in self.pods
                 if (held := self.held.get(one.name)) is not None
             },
@@ -229,7 +229,7 @@ class Scene:
         for one in self.pods:
             held = self.held.get(one.name)
             if held is not None and held.gpu:
-                owner = CgroupOwner(one.cgroup_uid or one.uid, held.container_id)
+                owner = CgroupOwner(one.cgroup_uid, held.container_id)
                 found.append(_row(Process(pid=pid_of(one.name), start_ticks=7, name="infer", owner=owner), held.gpu))
         found += [_row(process, amount) for process, amount in self.extra]
         if self.system:

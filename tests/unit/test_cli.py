@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from edgeagent import cli
+from edgeagent import cli, config
+from edgeagent.demo import play
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,25 @@ def test_a_configuration_that_cannot_be_used_stops_run(tmp_path: Path, capsys: p
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "sampling.interval" in captured.err
+
+
+def test_the_configuration_of_the_machine_is_not_that_of_the_demo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = tmp_path / "config.yaml"
+    machine.write_text("mode: observe\n")
+    monkeypatch.setattr(config, "DEFAULT_FILE", machine)
+    modes: list[str] = []
+
+    def played(_: argparse.Namespace, found: config.Config) -> int:
+        modes.append(found.mode)
+        return 0
+
+    monkeypatch.setattr(play, "run", played)
+
+    assert cli.main(["demo"]) == 0
+    assert cli.main(["demo", "--config", str(machine)]) == 0
+    assert modes == ["enforce", "observe"]
 
 
 def test_explain_of_a_recording_loads_neither_http_nor_a_driver() -> None:

@@ -18,8 +18,8 @@ from edgeagent.facts import GPU_MEMORY, ContainerFacts, NodeFacts, PodFacts
 from edgeagent.memory import budgets
 from edgeagent.memory.types import Board, BoardKind, Device, Health, Origin
 from edgeagent.plan import conditions, labels, owners
-from edgeagent.plan.breaches import PodState
-from edgeagent.plan.types import Breach, HeldCode
+from edgeagent.plan.breaches import Breach, PodState
+from edgeagent.plan.types import HeldCode
 from edgeagent.quantity import GIB, MIB
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -185,6 +185,9 @@ def test_context_without_a_user_is_anonymous(tmp_path: Path) -> None:
         ({"contexts": [{"name": "edge", "context": {}}]}, "does not say which cluster"),
         ({"users": ["agent"]}, "an entry of 'users'"),
         ({"users": []}, "no user 'agent'"),
+        ({"contexts": 5}, "cannot be used"),
+        ({"cluster": {"server": "https://[::1"}}, "cannot be used"),
+        ({"cluster": {"server": "https://x", "certificate-authority": "a\0b"}}, "cannot be used"),
     ],
 )
 def test_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -193,7 +196,7 @@ def test_kubeconfig_that_cannot_be_used_says_why(tmp_path: Path, change: dict[st
         kubeconfig.load([path])
 
 
-@pytest.mark.parametrize("text", ["", "- a\n- b\n", "{", "\x00", "clusters: [1"])
+@pytest.mark.parametrize("text", ["", "- a\n- b\n", "{", "\x00", "clusters: [1", "a: 2026-13-45", "[" * 5000])
 def test_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(NoCredentialsError, match="config"):

@@ -264,16 +264,6 @@ def test_annotations_that_say_something_about_the_gpu_are_kept() -> None:
     assert pods.parse(manifest(metadata={"annotations": {**kept, **dropped}})).annotations == kept
 
 
-def test_ports_of_all_containers() -> None:
-    facts = pods.parse(
-        manifest(
-            initContainers=[container("proxy", restartPolicy="Always", ports=[{"containerPort": 15000}])],
-            containers=[container("web", ports=[{"containerPort": 8000, "hostPort": 80}]), container("infer")],
-        )
-    )
-    assert facts.ports == {15000, 8000}
-
-
 @pytest.mark.parametrize(
     "obj",
     [

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from edgeagent.config import Config, Node, Reserves, Serve, cross_check
+from edgeagent.config import Config, Node, Serve, cross_check
 from edgeagent.demo import setting as settings
 
 
 def arguments(**given: Any) -> argparse.Namespace:
     """As the command line gives them when nothing is said."""
-    absent = dict.fromkeys(("config", "kubeconfig", "node", "nvml_replay", "state_dir", "runtime_dir", "bind"))
+    absent = dict.fromkeys(("kubeconfig", "node", "nvml_replay", "state_dir", "runtime_dir", "bind"))
     return argparse.Namespace(**{**absent, "host_root": Path("/"), "speed": 1.0, "keep": False, **given})
 
 
@@ -32,19 +32,16 @@ def test_any_speed_leaves_a_configuration_that_can_be_used(speed: float) -> None
     assert cross_check(settings.hurried(Config(), speed)) == []
 
 
-def test_the_configuration_of_the_machine_is_not_that_of_the_demo(tmp_path: Path) -> None:
-    machine = replace(Config(), mode="observe", node=Node("this-board"), reserves=Reserves(os=1))
+def test_without_a_word_node_and_port_are_the_demos_own(tmp_path: Path) -> None:
+    found = settings.from_arguments(arguments(), Config(), tmp_path).config
 
-    found = settings.from_arguments(arguments(), machine, tmp_path).config
-
-    assert (found.mode, found.node.name, found.reserves) == ("enforce", "orin-nano", Reserves())
-    assert found.serve.bind == "127.0.0.1:0"
+    assert (found.node.name, found.serve.bind) == ("orin-nano", "127.0.0.1:0")
 
 
 def test_a_configuration_that_is_named_is_used(tmp_path: Path) -> None:
     named = replace(Config(), mode="observe", node=Node("another"), serve=Serve(bind="127.0.0.1:9900"))
 
-    found = settings.from_arguments(arguments(config=tmp_path / "c.yaml"), named, tmp_path).config
+    found = settings.from_arguments(arguments(), named, tmp_path).config
 
     assert (found.mode, found.node.name, found.serve.bind) == ("observe", "another", "127.0.0.1:9900")
 

@@ -13,7 +13,6 @@ T4: dict[str, Any] = {
     "handle": 0,
     "name": "Tesla T4",
     "uuid": "GPU-00000000-0000-4000-8000-000000000001",
-    "pci_bus_id": "00000000:01:00.0",
     "minor": 0,
     "cuda_capability": [7, 5],
     "memory": MEMORY,
@@ -29,7 +28,6 @@ T4: dict[str, Any] = {
     "graphics": {"code": 0, "processes": [{"pid": 4242, "used": 1610612736}, {"pid": 900, "used": 52428800}]},
     "mps": {"code": 0, "processes": []},
     "mig": {"code": 3},
-    "utilization": {"code": 0, "gpu": 10, "memory": 5},
 }
 # As the driver 540.4 of JetPack 6 answers on an Orin: names, and not much else (nvml.h on SoCs; public nvidia-smi
 # tables of Orin boards).
@@ -37,14 +35,12 @@ ORIN: dict[str, Any] = {
     "handle": 0,
     "name": "Orin (nvgpu)",
     "uuid": "aaaaaaaa-0000-4000-8000-000000000001",
-    "pci_bus_id": {"code": 3},
     "minor": {"code": 3},
     "cuda_capability": [8, 7],
     "memory": {"code": 3},
     "memory_v2": {"code": 3},
     "compute": {"code": 0, "processes": []},
     "graphics": {"code": 3},
-    "utilization": {"code": 3},
 }
 H100_MIG: dict[str, Any] = {
     **T4,

@@ -187,7 +187,7 @@ def test_a_new_pod_is_found_without_a_walk_and_a_missing_one_by_few() -> None:
     files.calls.clear()
     # Another class of service than any pod had so far: its folder lies below kubepods, too.
     new = f"{ROOT}/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{V.replace('-', '_')}.slice"
-    files.tree = files.tree.overlay(v2(new, 4))
+    files.change(v2(new, 4))
     clock.now = 2.0
     assert pods.sample([U, V])[V].host_bytes == 4
     assert not files.calls["folders", f"{ROOT}/system.slice"]
@@ -202,7 +202,7 @@ def test_a_new_pod_beside_others_is_found_without_a_walk() -> None:
     files = FaultyFiles({**V2, **v2(f"{home}/kubepods-pod{U_}.slice:cri-containerd:{C}", 9)})
     pods = PodCgroups(files, Clock())
     pods.sample([U])
-    files.tree = files.tree.overlay(v2(f"{home}/kubepods-pod{V.replace('-', '_')}.slice:cri-containerd:{D}", 4))
+    files.change(v2(f"{home}/kubepods-pod{V.replace('-', '_')}.slice:cri-containerd:{D}", 4))
     assert pods.sample([U, V])[V] == PodCgroup(host_bytes=4, exact=True, containers={D: 4})
     assert files.calls["folders", ROOT] == 1
 
@@ -212,11 +212,10 @@ def test_a_pod_that_vanishes_is_gone_at_once_and_found_again() -> None:
     clock = Clock()
     pods = PodCgroups(files, clock)
     pods.sample([U])
-    whole = files.tree
-    files.tree = whole.overlay({f"{ROOT}/kubepods.slice/kubepods-burstable.slice": None}, removed=[SLICE])
+    files.change({f"{ROOT}/kubepods.slice/kubepods-burstable.slice": None}, removed=SLICE)
     clock.now = 2.0
     assert pods.sample([U]) == {}
-    files.tree = whole
+    files.change(v2(SLICE, 9))
     clock.now = 4.0
     assert pods.sample([U])[U].host_bytes == 9
 
@@ -227,7 +226,7 @@ def test_single_containers_are_read_more_slowly_than_their_pod() -> None:
     clock = Clock()
     pods = PodCgroups(files, clock)
     pods.sample([U])
-    files.tree = files.tree.overlay({**v2(SLICE, 19), **v2(container, 15)})
+    files.change({**v2(SLICE, 19), **v2(container, 15)})
     for clock.now in (2.0, 4.0, 6.0):
         assert pods.sample([U])[U] == PodCgroup(host_bytes=19, exact=True, containers={C: 5})
     clock.now = 8.0
@@ -239,5 +238,5 @@ def test_a_container_that_comes_or_goes_is_seen_at_once() -> None:
     pods = PodCgroups(files, Clock())
     assert pods.sample([U])[U].containers == {C: 5}
     restarted = v2(f"{SLICE}/cri-containerd-{D}.scope", 6)
-    files.tree = files.tree.overlay(restarted, removed=[f"{SLICE}/cri-containerd-{C}.scope"])
+    files.change(restarted, removed=f"{SLICE}/cri-containerd-{C}.scope")
     assert pods.sample([U])[U].containers == {D: 6}

@@ -64,16 +64,15 @@ def test_every_version_names_its_runtimes(config: str) -> None:
     assert read(config) == RuntimeFacts(readable=True, path=f"/{K3S}", nvidia=PRESENT)
 
 
-def test_several_runtimes_and_a_default() -> None:
+def test_several_runtimes_beside_a_default() -> None:
     default = "[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'nvidia'\n"
     found = read(V3 + default + V3_NVIDIA + V3_CDI)
     assert found.nvidia == {**PRESENT, "nvidia-cdi": (f"{BINARY}.cdi", True)}
-    assert found.default == "nvidia"
 
 
-def test_a_default_need_not_be_defined() -> None:
+def test_a_default_that_is_not_defined_is_no_runtime() -> None:
     text = 'version = 2\n[plugins."io.containerd.grpc.v1.cri".containerd]\n  default_runtime_name = "nvidia"\n'
-    assert read(text) == RuntimeFacts(readable=True, path=f"/{K3S}", default="nvidia")
+    assert read(text) == RuntimeFacts(readable=True, path=f"/{K3S}")
 
 
 def test_an_nvidia_binary_under_another_name_counts() -> None:
@@ -90,7 +89,7 @@ def test_the_unnamed_default_runtime_of_old_files() -> None:
   Runtime = "/usr/bin/nvidia-container-runtime"
 """
     found = read(text)
-    assert (found.nvidia, found.default) == ({"default_runtime": (BINARY, True)}, "default_runtime")
+    assert found.nvidia == {"default_runtime": (BINARY, True)}
 
 
 @pytest.mark.parametrize(

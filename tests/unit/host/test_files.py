@@ -236,7 +236,6 @@ def test_a_kept_file_that_is_replaced_is_seen(tmp_path: Path) -> None:
 
 def test_a_kernel_file_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
     files = RootFiles(Path("/"))
-    assert files.filesystem("proc/meminfo") == "proc"
     first = files.read("proc/meminfo", keep=True)
 
     def refuse(*_: object, **__: object) -> int:
@@ -311,23 +310,6 @@ def test_a_root_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 # --- in memory only ---
-
-
-def test_an_overlay_changes_and_removes_and_leaves_the_base_alone() -> None:
-    base = TreeFiles({"a/one": b"1", "a/two": b"2", "b/x/y": b"y", "link": "/a/one"})
-    top = base.overlay({"a/one": b"new", "c/d": b"d", "link": "/a/two"}, removed=["b/x", "a/none"])
-    assert (top.read("a/one"), top.read("a/two"), top.read("link"), top.read("c/d")) == (b"new", b"2", b"2", b"d")
-    assert not top.exists("b/x/y")
-    assert base.read("a/one") == base.read("link") == b"1"
-    assert base.exists("b/x/y")
-    assert not base.exists("c")
-
-
-def test_a_change_takes_the_place_of_what_is_in_its_way() -> None:
-    base = TreeFiles({"proc/device-tree": "/sys/firmware/devicetree/base", "dir/a": b"", "dir/b": b""})
-    top = base.overlay({"proc/device-tree/model": b"m", "dir": b"a file now"})
-    assert top.read("proc/device-tree/model") == b"m"
-    assert top.read("dir") == b"a file now"
 
 
 @pytest.mark.parametrize("entries", [{"a": b"", "a/b": b""}, {"a/b": b"", "a": b""}, {"a": "b", "a/b": None}])

@@ -15,9 +15,20 @@ class FaultyFiles:
     """A tree in memory in which some paths answer with an error number; ``calls`` counts by (what, path)."""
 
     def __init__(self, entries: Mapping[str, Entry], faults: Mapping[str, int] | None = None) -> None:
+        self._entries = dict(entries)
         self.tree = TreeFiles(entries)
         self.faults = dict(faults or {})
         self.calls: Counter[tuple[str, str]] = Counter()
+
+    def change(self, changes: Mapping[str, Entry], removed: str | None = None) -> None:
+        """Replace or add entries, after all below the folder ``removed`` is gone."""
+        kept = {
+            path: entry
+            for path, entry in self._entries.items()
+            if removed is None or not f"{path}/".startswith(f"{removed}/")
+        }
+        self._entries = {**kept, **changes}
+        self.tree = TreeFiles(self._entries)
 
     def read(self, path: str, *, keep: bool = False, limit: int = LIMIT) -> bytes:
         self._note("read", path)

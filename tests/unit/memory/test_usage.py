@@ -242,7 +242,7 @@ def test_an_unreadable_cgroup_is_nobodys() -> None:
 
 
 def test_static_pods_are_found_by_the_hash_in_their_cgroup() -> None:
-    static = pod("a", cgroup_uid="0123456789abcdef0123456789abcdef", mirror=True)
+    static = pod("a", config_hash="0123456789abcdef0123456789abcdef", mirror=True)
     assert gpu(Scene(pods=(static,), held={"a": Held(gpu=GIB)})) == GIB
 
 

@@ -14,10 +14,10 @@ from jsonschema import Draft202012Validator
 from edgeagent.facts import BoardFiles, MemoryKind, NvmlDevice
 from edgeagent.memory.types import BoardKind, Health, Origin
 from edgeagent.plan import explain
-from edgeagent.plan.breaches import PodState
+from edgeagent.plan.breaches import Breach, PodState
 from edgeagent.plan.conditions import TYPES
 from edgeagent.plan.report import text
-from edgeagent.plan.types import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Breach, HeldCode, Kill, Plan
+from edgeagent.plan.types import MERGE_PATCH, STRATEGIC_MERGE_PATCH, HeldCode, Kill, Plan
 from tests.unit.factories import (
     GIB,
     MIB,

@@ -79,6 +79,8 @@ def test_the_successor_of_the_evicted_pod_meets_the_back_off() -> None:
         ({}, BOOT, 5.0),  # before what is said to have happened
         ({"hold_down_until": float("inf")}, BOOT, 20.0),
         ({"evicted_at": [float("nan")]}, BOOT, 20.0),
+        ({"hold_down_until": 10**400}, BOOT, 20.0),
+        ({"backoff": [{"owner": "abc", "minutes": float("inf"), "until": 0, "breached_at": 0}]}, BOOT, 20.0),
     ],
 )
 def test_what_is_not_believed(change: dict[str, Any], boot: keeping.Origin, now: float) -> None:

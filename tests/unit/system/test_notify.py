@@ -29,7 +29,7 @@ def test_each_message_is_one_datagram(listening: tuple[socket.socket, str]) -> N
 
     sent = [
         notifier.ready("jetson, edgeagent.dev/gpu-memory 6083Mi"),
-        notifier.status("two\nlines  become one"),
+        notifier.ready("two\nlines  become one"),
         notifier.alive(),
         notifier.watch_every(40.5),
         notifier.stopping(),
@@ -38,7 +38,7 @@ def test_each_message_is_one_datagram(listening: tuple[socket.socket, str]) -> N
     assert sent == [True] * 5
     assert [receiver.recv(4096).decode() for _ in sent] == [
         "READY=1\nSTATUS=jetson, edgeagent.dev/gpu-memory 6083Mi",
-        "STATUS=two lines become one",
+        "READY=1\nSTATUS=two lines become one",
         "WATCHDOG=1",
         "WATCHDOG_USEC=40500000",
         "STOPPING=1",
@@ -75,7 +75,7 @@ def test_a_socket_that_nobody_reads_blocks_nothing(tmp_path: Path) -> None:
         notifier = Notifier({"NOTIFY_SOCKET": str(tmp_path / "notify")})
 
         # net.unix.max_dgram_qlen is 10 by default and never so large.
-        taken = [notifier.status("x") for _ in range(10_000)]
+        taken = [notifier.ready("x") for _ in range(10_000)]
 
         assert taken[0]
         assert not taken[-1]
