@@ -34,10 +34,14 @@ if TYPE_CHECKING:
 
     from edgeagent.cluster.client import Client
     from edgeagent.config import Config
-    from edgeagent.plan.types import Eviction, EvictionResult, Plan
+    from edgeagent.plan.types import Eviction, EvictionResult, Outcome, Plan
 
 log = logging.getLogger(__name__)
 
+UNDECIDED: frozenset[Outcome] = frozenset({"unknown", "recovered", "throttled"})
+"""Answers that say nothing about whether evicting is allowed."""
+PUBLISHED = "CapacityPublished"
+"""The event that waits for its write."""
 KUBELET_KUBECONFIG = "agent/kubelet.kubeconfig"
 """The kubelet's own credential, below K3s' data directory."""
 
@@ -71,6 +75,8 @@ class Agent:
         self.plan: Plan | None = None
         self.host: HostFacts | None = None
         """The last sample, with the newest reading of the memory."""
+        self.eviction_refused = ""
+        """Why the API server does not let this agent evict; empty when it does, or was not asked."""
         self._evicting: Plan | None = None
         self.evictions: Counter[tuple[str, str]] = Counter()
         """Eviction calls by (breach, outcome)."""
@@ -154,10 +160,11 @@ class Agent:
         if reconciler is None:
             return
         cluster = self.link.facts(self.now())
-        reconciler.node.wish(plan.node.requests, cluster.node if cluster else None)
+        published = [event for event in plan.events if event.reason == PUBLISHED]
+        reconciler.node.wish(plan.node.requests, cluster.node if cluster else None, published)
         if reconciler.evict(plan.evictions):
             self._evicting = plan
-        reconciler.tell(plan.events)
+        reconciler.tell([event for event in plan.events if event.reason != PUBLISHED])
 
     async def _pause(self, stopping: asyncio.Task[bool]) -> None:
         """Until the next reading is due, the cluster's view changes, or the agent stops."""
@@ -216,6 +223,8 @@ class Agent:
             return
         breach = next(one.breach for one in plan.evictions if one.uid == result.uid)
         self.evictions[breach, result.outcome] += 1
+        if result.outcome not in UNDECIDED:
+            self.eviction_refused = result.message if result.outcome == "forbidden" else ""
         self.state, events = outcomes.learn(self.state, plan, result, self.now())
         self.link.reconciler.tell(events)
         self._wake.set()

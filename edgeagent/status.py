@@ -25,9 +25,11 @@ from edgeagent.serve.shown import (
 if TYPE_CHECKING:
     from edgeagent.agent import Agent
     from edgeagent.plan.types import Plan
+    from edgeagent.reconcile.node import NodeOutcome
 
 SLOWEST_CYCLE = 30.0
 """Seconds without a completed cycle after which only a restart helps; at least ten intervals."""
+FORBIDDEN = 403
 COST_SECONDS = 10.0
 """How often the agent looks at its own cost."""
 
@@ -131,11 +133,15 @@ class Status:
             fresh_at=facts.fresh_at,
             succeeded_at=link.client.last_success if link.client else None,
             error=next(iter(troubles), link.problem),
-            refused=tuple(Refused(part=one.part, code=one.code, message=one.message) for one in outcome.refused)
-            if outcome
-            else (),
+            refused=tuple(self._refused(outcome)),
             published=self._published and not unwritten,
         )
+
+    def _refused(self, outcome: NodeOutcome | None) -> Iterator[Refused]:
+        for one in outcome.refused if outcome else ():
+            yield Refused(part=one.part, code=one.code, message=one.message)
+        if self._agent.eviction_refused:
+            yield Refused(part="evict", code=FORBIDDEN, message=self._agent.eviction_refused)
 
     @staticmethod
     def _carries(plan: Plan) -> bool:

@@ -11,6 +11,7 @@ from edgeagent.quantity import ceil_mib, human, mib
 
 if TYPE_CHECKING:
     from edgeagent.plan.breaches import PodView
+    from edgeagent.plan.types import EvictionResult
 
 
 def _figures(view: PodView) -> str:
@@ -55,9 +56,10 @@ def eviction(view: PodView, seconds: float | None, usable: int | None) -> str:
     return f"Evicted: {_figures(view)} {since}. To run it here, {_remedy(view)}."
 
 
-def blocked(view: PodView, why: str, seconds: float) -> str:
-    """The API server did not take the eviction."""
-    return f"{_figures(view)}, but its eviction was refused: {why}. Next try in {seconds:.0f} s."
+def blocked(view: PodView, result: EvictionResult, seconds: float) -> str:
+    """The API server did not take the eviction, or did not say."""
+    met = "was not answered clearly" if result.outcome == "unknown" else "was refused"
+    return f"{_figures(view)}, but its eviction {met}: {result.message or result.outcome}. Next try in {seconds:.0f} s."
 
 
 def overcommitted(pool: Pool) -> str:

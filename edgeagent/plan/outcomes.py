@@ -35,8 +35,7 @@ def learn(state: State, plan: Plan, result: EvictionResult, now: float) -> tuple
     state_after = replace(state, blocked_until={**waiting, result.uid: (now + wait, result.message or result.outcome)})
     if result.uid in state.blocked_until or result.outcome == "throttled":
         return state_after, ()
-    note = messages.blocked(view, result.message or result.outcome, wait)
-    return state_after, (pod_event(view.pod, "EvictionBlocked", note),)
+    return state_after, (pod_event(view.pod, "EvictionBlocked", messages.blocked(view, result, wait)),)
 
 
 def _accepted(state: State, view: PodView, eviction: Eviction, now: float) -> State:

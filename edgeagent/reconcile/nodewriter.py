@@ -20,7 +20,7 @@ from edgeagent.reconcile import node
 if TYPE_CHECKING:
     from edgeagent.cluster.client import Client
     from edgeagent.facts import NodeFacts
-    from edgeagent.plan.types import Request
+    from edgeagent.plan.types import Event, Request
     from edgeagent.reconcile.node import NodeOutcome
 
 log = logging.getLogger(__name__)
@@ -81,10 +81,17 @@ class NodeWriter:
         clock: monotonic seconds.
         wall: Unix time.
         rng: source of jitter.
+        tell: records the events that come true with a write.
     """
 
     def __init__(
-        self, client: Client, *, clock: Callable[[], float], wall: Callable[[], float], rng: random.Random
+        self,
+        client: Client,
+        *,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        rng: random.Random,
+        tell: Callable[[Sequence[Event]], None],
     ) -> None:
         self.outcome: NodeOutcome | None = None
         """What became of the last write."""
@@ -94,14 +101,20 @@ class NodeWriter:
         self._clock = clock
         self._wall = wall
         self._rng = rng
+        self._tell = tell
+        self._untold: Sequence[Event] = ()
         self._wish: _Wish | None = None
         self._wished = asyncio.Event()
         self._awaited: tuple[str, float] | None = None
         self._refused_until: dict[str, float] = {}
         self._quarrel = _Quarrel("")
 
-    def wish(self, requests: Sequence[Request], found: NodeFacts | None) -> None:
-        """Replace the desired state by the writes that the latest plan asks for, on the node as it was ``found``."""
+    def wish(self, requests: Sequence[Request], found: NodeFacts | None, events: Sequence[Event] = ()) -> None:
+        """Replace the desired state by the writes that the latest plan asks for, on the node as it was ``found``.
+
+        ``events`` say what will have been published; they are told once it is, the latest only.
+        """
+        self._untold = events or self._untold
         self._wish = _Wish(tuple(requests), found) if requests and found is not None else None
         if self._wish is not None:
             self._wished.set()
@@ -156,6 +169,9 @@ class NodeWriter:
             managers = ", ".join(sorted({wish.found.managers.get(key, "") for key in taken} - {""})) or "someone"
             log.warning("%s changed %s, which was put back; next time in %.0f s", managers, ", ".join(taken), wait)
         self._quarrel.wrote(wish.requests, (refusal.part for refusal in outcome.refused))
+        if "capacity" in outcome.done:
+            self._tell(self._untold)
+            self._untold = ()
 
 
 def _same(shown: str | None, written: str | None) -> bool:

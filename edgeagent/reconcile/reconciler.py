@@ -52,7 +52,7 @@ class Reconciler:
         learned: Callable[[EvictionResult], None],
         rng: random.Random,
     ) -> None:
-        self.node = NodeWriter(client, clock=clock, wall=wall, rng=rng)
+        self.node = NodeWriter(client, clock=clock, wall=wall, rng=rng, tell=self.tell)
         self._client = client
         self._recheck = recheck
         self._learned = learned

@@ -109,7 +109,7 @@ def _request(event: dict[str, Any]) -> Request:
     ids = user.get("extra", {}).get("authentication.kubernetes.io/credential-id", [None])
     resource = "/".join(part for part in (target.get("resource"), target.get("subresource")) if part)
     return Request(
-        user=user["username"],
+        user=user.get("username", ""),
         credential=ids[0],
         verb=event["verb"],
         resource=resource,

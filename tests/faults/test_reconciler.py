@@ -239,3 +239,27 @@ async def test_events_are_lost_rather_than_heaped_up(connect: Connect) -> None:
         await until(lambda: len(server.requests) >= MOST_EVENTS)
         await settle()
         assert len(server.requests) == MOST_EVENTS
+
+
+async def test_what_was_published_is_told_once_it_is(connect: Connect) -> None:
+    node, clock = Server(), Clock()
+    up = False
+
+    async def recovering(exchange: Exchange) -> None:
+        await (
+            node(exchange) if up or exchange.request.method == "POST" else answers(503, {"kind": "Status"})(exchange)
+        )
+
+    def published(note: str) -> Event:
+        return Event(reason="CapacityPublished", kind="Node", namespace="", name="edge-07", uid="node-1", note=note)
+
+    async with serving(recovering) as server, connect(server.url) as client, reconciling(client, clock) as (made, _):
+        made.node.wish([patch("100Mi")], node.found, [published("100Mi")])
+        await until(lambda: bool(server.requests))
+        made.node.wish([patch("200Mi")], node.found, [published("200Mi")])
+        made.node.wish([patch("200Mi")], node.found)
+        await settle()
+        assert {request.method for request in server.requests} == {"PATCH"}
+        up = True
+        await until(lambda: any(request.method == "POST" for request in server.requests))
+        assert [request.json["note"] for request in server.requests if request.method == "POST"] == ["200Mi"]
