@@ -132,7 +132,7 @@ class Agent:
         host = await self._read()
         now = self.now()
         self.state, self.plan = decide(self.state, self._facts(host, now), now)
-        self._hand_over(self.plan)
+        self.hand_over(self.plan)
         self._keep()
         self.cycles += 1
         self.cycled_at = now
@@ -155,7 +155,8 @@ class Agent:
         own_pod = os.environ.get("POD_UID")
         return Facts(wall=self._wall(), config=self.config, host=host, cluster=self.link.facts(now), own_pod=own_pod)
 
-    def _hand_over(self, plan: Plan) -> None:
+    def hand_over(self, plan: Plan) -> None:
+        """Give a plan to those who carry it out."""
         reconciler = self.link.reconciler
         if reconciler is None:
             return
@@ -216,7 +217,7 @@ class Agent:
         _, plan = decide(self.state, self._facts(host, now), now)
         return any(again.uid == eviction.uid for again in plan.evictions)
 
-    def _learned(self, result: EvictionResult) -> None:
+    def learned(self, result: EvictionResult) -> None:
         """Take in the answer to an eviction of the plan that it was called for; decisions went on meanwhile."""
         plan = self._evicting
         if plan is None or self.link.reconciler is None:
@@ -247,5 +248,5 @@ class Agent:
 
     def _reconciler(self, client: Client, name: str) -> Reconciler:
         return Reconciler(
-            client, name, clock=self.now, wall=self._wall, recheck=self._recheck, learned=self._learned, rng=self._rng
+            client, name, clock=self.now, wall=self._wall, recheck=self._recheck, learned=self.learned, rng=self._rng
         )

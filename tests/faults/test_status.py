@@ -13,6 +13,7 @@ from edgeagent.agent import Agent, Options
 from edgeagent.cluster.view import ClusterView
 from edgeagent.config import Config
 from edgeagent.facts import ClusterFacts, NodeFacts
+from edgeagent.plan.types import EvictionResult, Outcome
 from edgeagent.reconcile.node import NodeOutcome
 from edgeagent.status import Status
 from tests.faults.conftest import until
@@ -70,3 +71,24 @@ async def test_a_node_that_cannot_be_written_any_more_is_not_published(agent: Ag
     assert await cluster(["a patch"], NodeOutcome(error="HTTP 401")) == (False, "HTTP 401")
     assert await cluster(["a patch"], NodeOutcome(done=("capacity",))) == (True, "")
     assert await cluster([], NodeOutcome(error="HTTP 401")) == (True, "")
+
+
+async def test_an_agent_that_may_not_evict_says_so(agent: Agent, status: Status) -> None:
+    facts = ClusterFacts(node=NodeFacts(name="edge-07", uid="1", version="1"), pods=(), fresh_at=0.0)
+    agent.link.view = mock.Mock(facts=lambda _now: facts, health=dict)
+    plan = mock.Mock(evictions=(mock.Mock(uid="0000-1", breach="gpu"),), pods=(), events=())
+    agent.link.reconciler = mock.Mock(failed=False, evict=lambda _evictions: True)
+    agent.link.reconciler.node.outcome = None
+
+    async def refused(outcome: Outcome) -> list[tuple[str, int, str]]:
+        agent.hand_over(plan)
+        agent.learned(EvictionResult(uid="0000-1", outcome=outcome, message="pods/eviction is forbidden"))
+        told = (await asyncio.to_thread(status.shown)).cluster
+        assert told
+        return [(one.part, one.code, one.message) for one in told.refused]
+
+    assert await refused("accepted") == []
+    assert await refused("forbidden") == [("evict", 403, "pods/eviction is forbidden")]
+    # A time-out says nothing about the right to evict; an answer does.
+    assert await refused("unknown") == [("evict", 403, "pods/eviction is forbidden")]
+    assert await refused("blocked") == []
