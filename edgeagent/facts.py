@@ -40,6 +40,8 @@ class Reading(Generic[T_co]):
     at: float
     value: T_co | None
     why: str = ""
+    waiting_since: float | None = None
+    """When a call began that has not come back, as a hung driver leaves it; None: no call is overdue."""
 
 
 # --- the board -----------------------------------------------------------------------

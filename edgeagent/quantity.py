@@ -74,6 +74,16 @@ def total(amounts: Iterable[int | None]) -> int | None:
     return None if None in found else sum(amount or 0 for amount in found)
 
 
+def equal(one: str | None, other: str | None) -> bool:
+    """Whether two quantities are the same number: the API server writes 6144Mi as 6Gi. No value equals no value."""
+    if one is None or other is None:
+        return one is other
+    try:
+        return one == other or parse(one) == parse(other)
+    except ValueError:
+        return False
+
+
 def floor_mib(value: int) -> int:
     """``value`` bytes rounded down to whole MiB, in bytes."""
     return value // MIB * MIB

@@ -49,7 +49,6 @@ class Status:
         self._cost_at = float("-inf")
         self._last_cost: Cost | None = None
         self._succeeded: dict[str, float] = {}
-        self._waiting: dict[str, float] = {}
         self._published = False
         self._unknown_pods = 0
 
@@ -99,17 +98,11 @@ class Status:
     def _reading(self, name: str, reading: Reading[object], feeds: frozenset[Feed]) -> ReadingHealth:
         if reading.value is not None:
             self._succeeded[name] = reading.at
-        stalled = "stalled" in reading.why
-        self._waiting = (
-            {**self._waiting, name: self._waiting.get(name, reading.at)}
-            if stalled
-            else {other: at for other, at in self._waiting.items() if other != name}
-        )
         return ReadingHealth(
             succeeded_at=self._succeeded.get(name),
             max_age=self._agent.config.sampling.max_age,
             why=reading.why,
-            waiting_since=self._waiting.get(name),
+            waiting_since=reading.waiting_since,
             feeds=feeds,
         )
 

@@ -255,7 +255,7 @@ class NvmlWorker:
         await asyncio.wait({call.answer}, timeout=max(0.0, call.at + self._timeout - self._clock()))
         if not call.answer.done():
             now = self._clock()
-            return Reading(now, None, f"nvml stalled {now - call.at:.0f} s")
+            return Reading(now, None, f"nvml stalled {now - call.at:.0f} s", waiting_since=call.at)
         if self._call is call:
             self._call = None
         try:

@@ -68,11 +68,11 @@ def _capacity_patch(node: NodeFacts, wanted: Mapping[str, str]) -> dict[str, dic
     capacity: dict[str, str | None] = {}
     allocatable: dict[str, str | None] = {}
     for key, value in sorted(wanted.items()):
-        if not _same(node.capacity.get(key), value):
+        if not quantity.equal(node.capacity.get(key), value):
             capacity[key] = value
             # The kubelet copies capacity within ten seconds; until then the scheduler sees allocatable only.
             allocatable[key] = value
-        elif _empty(node.allocatable.get(key)) and not _same(value, "0"):
+        elif _empty(node.allocatable.get(key)) and not quantity.equal(value, "0"):
             allocatable[key] = value
     for key in sorted(own_capacity(node) - wanted.keys()):
         if key in node.capacity:
@@ -114,12 +114,5 @@ def _conditions_patch(node: NodeFacts, wanted: tuple[Condition, ...]) -> list[di
     return changed + dropped
 
 
-def _same(present: str | None, wanted: str) -> bool:
-    try:
-        return present is not None and quantity.parse(present) == quantity.parse(wanted)
-    except ValueError:
-        return False
-
-
 def _empty(present: str | None) -> bool:
-    return present is None or _same(present, "0")
+    return present is None or quantity.equal(present, "0")

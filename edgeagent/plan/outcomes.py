@@ -27,6 +27,7 @@ def learn(state: State, plan: Plan, result: EvictionResult, now: float) -> tuple
         return state, ()
     if result.outcome == "accepted":
         return _accepted(state, view, eviction, now), (pod_event(view.pod, "MemoryBudgetEvicted", eviction.message),)
+    # A sample that asks for no eviction ends the window, even one that was only unreadable: the grace starts anew.
     if result.outcome in ("gone", "recovered"):
         return replace(state, windows=_without(state.windows, result.uid)), ()
     usual = SLOW_RETRY_SECONDS if result.outcome in ("misconfigured", "forbidden") else RETRY_SECONDS

@@ -132,7 +132,8 @@ Outcome = Literal["accepted", "gone", "blocked", "throttled", "misconfigured", "
 by a disruption budget, or 403 that names one · ``throttled`` other 429: the server asks all
 traffic to pause · ``misconfigured`` 500, more than one budget matches · ``forbidden`` other 403,
 or 422 by policy · ``unknown`` time-out, cut connection or other 5xx, and the pod could not be
-read afterwards · ``recovered`` the usage read again just before the call was no breach.
+read afterwards · ``recovered`` decided on anew just before the call, it was not due any more:
+nothing was sent.
 """
 
 

@@ -53,7 +53,7 @@ class _Quarrel:
     def taken(self, found: NodeFacts) -> list[str]:
         """Keys that are no longer as we wrote them."""
         shown = {**found.labels, **found.capacity}
-        return sorted(key for key, value in self.written.items() if not _same(shown.get(key), value))
+        return sorted(key for key, value in self.written.items() if not quantity.equal(shown.get(key), value))
 
     def restored(self, now: float) -> float:
         """Count one more restore; seconds until the next one may be made."""
@@ -172,15 +172,6 @@ class NodeWriter:
         if "capacity" in outcome.done:
             self._tell(self._untold)
             self._untold = ()
-
-
-def _same(shown: str | None, written: str | None) -> bool:
-    if shown is None or written is None:
-        return shown is written
-    try:
-        return shown == written or quantity.parse(shown) == quantity.parse(written)
-    except ValueError:
-        return False
 
 
 def _reached(version: str, awaited: str) -> bool:

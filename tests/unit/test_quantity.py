@@ -95,3 +95,20 @@ def test_mib_is_within_one_mib(amount: int) -> None:
     assert low <= amount <= high
     assert high - low in (0, 2**20)
     assert quantity.parse(quantity.mib(low)) == low
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("6144Mi", "6Gi", True),  # 6144 / 1024
+        ("1000", "1k", True),
+        ("5827Mi", "5826Mi", False),
+        ("0", None, False),
+        (None, None, True),
+        ("much", "much", True),
+        ("much", "1", False),
+    ],
+)
+def test_quantities_are_compared_as_numbers(one: str | None, other: str | None, same: bool) -> None:  # noqa: FBT001
+    assert quantity.equal(one, other) is same
+    assert quantity.equal(other, one) is same

@@ -107,7 +107,8 @@ HANGING = """
 import asyncio, time
 from edgeagent.host.nvml import NvmlWorker, PynvmlSource
 worker = NvmlWorker(PynvmlSource(time.monotonic), time.monotonic, timeout=0.01)
-print(asyncio.run(worker.sample()).why)
+reading = asyncio.run(worker.sample())
+print(reading.why, reading.waiting_since is not None)
 worker.close()
 """
 
@@ -122,7 +123,7 @@ def test_a_driver_that_hangs_stops_neither_the_loop_nor_the_end_of_the_process(f
         check=True,
         timeout=60,
     )
-    assert done.stdout == "nvml stalled 0 s\n"
+    assert done.stdout == "nvml stalled 0 s True\n"
 
 
 # --- the thread ---
@@ -177,8 +178,8 @@ async def test_a_driver_that_hangs_is_a_reading_without_value_and_one_call() -> 
     assert (await worker.sample()).value is None
     clock.now = 220.0
     before = threading.active_count()
-    assert await worker.sample() == Reading(220.0, None, "nvml stalled 120 s")
-    assert await worker.sample() == Reading(220.0, None, "nvml stalled 120 s")
+    assert await worker.sample() == Reading(220.0, None, "nvml stalled 120 s", waiting_since=100.0)
+    assert await worker.sample() == Reading(220.0, None, "nvml stalled 120 s", waiting_since=100.0)
     assert (source.calls, threading.active_count()) == (1, before)
     # The late answer is given out once, with the time at which it was asked for.
     source.go.set()
