@@ -8,6 +8,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any
 
+from edgeagent.cluster import node, pods
 from edgeagent.errors import InputError
 from edgeagent.facts import ClusterFacts, Facts
 from edgeagent.host.files import RootFiles
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
     from edgeagent.config import Config
     from edgeagent.facts import HostFacts
+    from edgeagent.host.nvml import NvmlSource
     from edgeagent.plan.types import Plan
 
 
-def look(config: Config, *, host_root: Path, nvml_replay: Path | None, kubeconfig: Path | None) -> tuple[Plan, float]:
-    """(plan, 0.0): what a single sample of this board says; a single sample never evicts.
+def look(config: Config, *, host_root: Path, nvml_replay: Path | None, kubeconfig: Path | None) -> tuple[Facts, Plan]:
+    """(facts, plan): what a single sample of this board says; a single sample never evicts.
 
     Raises:
         InputError: ``host_root`` is no directory, or this node's name is not certain.
@@ -32,12 +34,12 @@ def look(config: Config, *, host_root: Path, nvml_replay: Path | None, kubeconfi
     """
     if not host_root.is_dir():
         raise InputError(f"{host_root}: is no directory")
-    return asyncio.run(_look(config, host_root, nvml_replay, kubeconfig)), 0.0
-
-
-async def _look(config: Config, host_root: Path, nvml_replay: Path | None, kubeconfig: Path | None) -> Plan:
     source = nvml_source(nvml_replay, time.monotonic)
-    reader = BoardReader(RootFiles(host_root), source, data_dir=config.k3s.data_dir, clock=time.monotonic)
+    return asyncio.run(_look(config, RootFiles(host_root), source, kubeconfig))
+
+
+async def _look(config: Config, files: RootFiles, source: NvmlSource, kubeconfig: Path | None) -> tuple[Facts, Plan]:
+    reader = BoardReader(files, source, data_dir=config.k3s.data_dir, clock=time.monotonic)
     try:
         host = await reader.sample(())
         cluster = await _cluster(config, host, kubeconfig) if kubeconfig else None
@@ -46,12 +48,24 @@ async def _look(config: Config, host_root: Path, nvml_replay: Path | None, kubec
     finally:
         reader.close()
     facts = Facts(wall=time.time(), config=config, host=host, cluster=cluster)
-    return decide(State(), facts, time.monotonic())[1]
+    return facts, decide(State(), facts, time.monotonic())[1]
 
 
 async def _cluster(config: Config, host: HostFacts, kubeconfig: Path) -> ClusterFacts:
-    """This node and its pods, read once. The HTTP library is loaded only here."""
-    from edgeagent.cluster import naming, node, pods  # noqa: PLC0415
+    found, items = await objects(config, host, kubeconfig)
+    return ClusterFacts(
+        node=node.parse(found), pods=tuple(pods.parse(item) for item in items), fresh_at=time.monotonic()
+    )
+
+
+async def objects(config: Config, host: HostFacts, kubeconfig: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """This node and its pods as the API server has them, read once. The HTTP library is loaded only here.
+
+    Raises:
+        InputError: this node's name is not certain.
+        ClusterError: the API server could not be asked.
+    """
+    from edgeagent.cluster import naming  # noqa: PLC0415
     from edgeagent.cluster.client import Client  # noqa: PLC0415
     from edgeagent.cluster.credentials import Credentials  # noqa: PLC0415
 
@@ -70,6 +84,4 @@ async def _cluster(config: Config, host: HostFacts, kubeconfig: Path) -> Cluster
             "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={name}"}
         )
         found = await client.request("GET", f"/api/v1/nodes/{name}")
-    return ClusterFacts(
-        node=node.parse(found), pods=tuple(pods.parse(item) for item in listed["items"]), fresh_at=time.monotonic()
-    )
+    return found, listed["items"]

@@ -66,7 +66,15 @@ def read(path: Path) -> Recording:
     Raises:
         InputError: with every problem that was found.
     """
-    entries = archive.load(path)
+    return understood(path, archive.load(path))
+
+
+def understood(path: Path, entries: Mapping[str, Entry]) -> Recording:
+    """The recording that ``entries`` are, by their path in the snapshot; ``path`` is for messages.
+
+    Raises:
+        InputError: with every problem that was found.
+    """
     base, changes = _split(entries)
     problems: list[str] = []
     about, frames, settings = {}, [], configuration.Config()

@@ -27,7 +27,14 @@ log = logging.getLogger(__name__)
 
 
 def plans(recording: Recording) -> Iterator[tuple[float, Plan]]:
-    """(time, plan) of every sample. An eviction is taken as accepted; the pod is gone when a later sample says so.
+    """(time, plan) of every sample, as :func:`looks` has them."""
+    return ((at, plan) for at, _, plan in looks(recording))
+
+
+def looks(recording: Recording) -> Iterator[tuple[float, Facts, Plan]]:
+    """(time, facts, plan) of every sample.
+
+    An eviction is taken as accepted; the pod is gone when a later sample says so.
 
     Raises:
         InputError: a source of the recording is malformed.
@@ -40,7 +47,7 @@ def plans(recording: Recording) -> Iterator[tuple[float, Plan]]:
         for eviction in plan.evictions:
             state, events = outcomes.learn(state, plan, EvictionResult(uid=eviction.uid, outcome="accepted"), sample.at)
             told += events
-        yield sample.at, replace(plan, events=told)
+        yield sample.at, facts, replace(plan, events=told)
 
 
 def _facts(recording: Recording, sample: Sample) -> Facts:

@@ -46,7 +46,7 @@ def nvmap(*rows: tuple[str, int, int]) -> str:
 
 def process(pid: int, name: str) -> dict[str, str]:
     """A process in the pod's container."""
-    stat = f"{pid} ({name}) S 1 {pid} {pid} 0 -1 4194560 " + "0 " * 10 + "20 0 1 0 88123 " + "0 " * 30 + "\n"
+    stat = f"{pid} ({name}) S 1 {pid} {pid} 0 -1 4194560 " + "0 " * 8 + "20 0 1 0 88123 " + "0 " * 30 + "\n"
     return {
         f"host/proc/{pid}/stat": stat,
         f"host/proc/{pid}/comm": f"{name}\n",
