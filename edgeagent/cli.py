@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import locale
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +22,9 @@ from edgeagent.errors import AlreadyRunningError, EdgeAgentError, InputError
 
 if TYPE_CHECKING:
     from edgeagent.config import Config
+    from edgeagent.facts import Facts
+    from edgeagent.plan.fitting import Fitting
+    from edgeagent.plan.report import Style
     from edgeagent.plan.types import Plan
 
 OK = 0
@@ -27,6 +33,9 @@ USAGE = 2
 ALREADY_RUNNING = 75
 FASTEST = 100
 """The demo cannot be told in less than half a second."""
+MOST_FRAMES = 1000
+SLOWEST = 3600
+"""Seconds between two samples of a recording."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -89,11 +98,35 @@ def _parser() -> argparse.ArgumentParser:
         "snapshot", nargs="?", type=Path, metavar="SNAPSHOT", help="a snapshot folder or .tar.gz (default: this board)"
     )
     explain.add_argument("--format", choices=("text", "json"), default="text")
+    explain.add_argument(
+        "--would-fit",
+        nargs="+",
+        action="extend",
+        metavar="MODEL",
+        help="whether models fit beside what is bound: NAME=gpu:2Gi,memory:3Gi or NAME*2=… for two of them",
+    )
     _board_options(explain)
     explain.set_defaults(command=_explain)
 
+    _record_command(
+        commands.add_parser(
+            "record",
+            help="write this board down as a snapshot",
+            description="Write this board down as a snapshot for explain, without what identifies it or anybody.",
+        )
+    )
     _config_command(commands.add_parser("config", help="work with the configuration"))
     return parser
+
+
+def _record_command(record: argparse.ArgumentParser) -> None:
+    record.add_argument("snapshot", type=Path, metavar="DIR", help="a new folder, or one archive if it ends in .tar.gz")
+    record.add_argument("--frames", type=_frames, default=1, metavar="N", help="record N samples (default 1)")
+    record.add_argument(
+        "--every", type=_seconds, default=2.0, metavar="SECONDS", help="from one sample to the next (default 2)"
+    )
+    _board_options(record)
+    record.set_defaults(command=_record)
 
 
 def _config_command(config: argparse.ArgumentParser) -> None:
@@ -142,6 +175,22 @@ def _speed(text: str) -> float:
     return value
 
 
+def _frames(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= MOST_FRAMES:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST_FRAMES}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= SLOWEST:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0 and up to {SLOWEST}")
+    return value
+
+
 def _config(arguments: argparse.Namespace, *, installed: bool = True) -> Config:
     """The configuration with what flags say; ``installed`` False leaves that of this machine aside."""
     from edgeagent import config
@@ -169,36 +218,105 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    if arguments.snapshot is not None:
-        _explain_snapshot(arguments.snapshot, arguments.format)
-    else:
-        from edgeagent.snapshot import live
+    from edgeagent.plan import fitting, models
 
-        config = _config(arguments)
-        plan, at = live.look(
-            config, host_root=arguments.host_root, nvml_replay=arguments.nvml_replay, kubeconfig=arguments.kubeconfig
-        )
-        _show(plan, at, config, arguments.format, series=False)
+    wanted, problems = models.parse(arguments.would_fit or ())
+    if problems:
+        raise InputError([f"--would-fit: {problem}" for problem in problems])
+    looks, config, series = _looks(arguments)
+    for index, (at, facts, plan) in enumerate(looks):
+        # Of a series the last sample says what is bound now.
+        asked = wanted if index == len(looks) - 1 else ()
+        found = fitting.fit(plan, facts, asked) if asked else None
+        if arguments.format == "json":
+            _print_json(plan, at, config, found, series=series)
+        elif found is not None or not wanted:
+            _print_text(plan, at, facts, found, recorded=arguments.snapshot is not None, series=series)
+        if found is not None and not found.fits:
+            return PROBLEMS
     return OK
 
 
-def _explain_snapshot(path: Path, form: str) -> None:
-    from edgeagent.snapshot import recording, replay
+def _looks(arguments: argparse.Namespace) -> tuple[list[tuple[float, Facts, Plan]], Config, bool]:
+    """The samples of a recording, or one of this board; its configuration; whether it is a series."""
+    if arguments.snapshot is not None:
+        from edgeagent.snapshot import recording, replay
 
-    found = recording.read(path)
-    # All or nothing: a recording that turns out to be malformed half way prints no half answer.
-    for at, plan in list(replay.plans(found)):
-        _show(plan, at, found.config, form, series=found.series)
+        found = recording.read(arguments.snapshot)
+        # All or nothing: a recording that turns out to be malformed half way prints no half answer.
+        return list(replay.looks(found)), found.config, found.series
+    from edgeagent.snapshot import live
+
+    config = _config(arguments)
+    facts, plan = live.look(
+        config, host_root=arguments.host_root, nvml_replay=arguments.nvml_replay, kubeconfig=arguments.kubeconfig
+    )
+    return [(0.0, facts, plan)], config, False
 
 
-def _show(plan: Plan, at: float, config: Config, form: str, *, series: bool) -> None:
-    from edgeagent.plan import explain, report
+def _print_json(plan: Plan, at: float, config: Config, found: Fitting | None, *, series: bool) -> None:
+    from edgeagent.plan import explain, fitting
 
     document = explain.document(plan, at, config.reserves)
-    if form == "json":
-        print(json.dumps(document, indent=None if series else 2))
-    else:
-        print((f"=== at {at:g} s\n" if series else "") + report.text(document, listed=plan.listed))
+    if found is not None:
+        document["would_fit"] = fitting.document(found)
+    print(json.dumps(document, indent=None if series else 2))
+
+
+def _print_text(plan: Plan, at: float, facts: Facts, found: Fitting | None, *, recorded: bool, series: bool) -> None:
+    from edgeagent.plan import explain, report
+
+    style = _style()
+    document = explain.document(plan, at, facts.config.reserves)
+    if found is not None:
+        print(report.fitting(document, found, style), end="")
+        return
+    if series:
+        print(f"=== at {at:g} s ".ljust(style.width, "="))
+    print(report.text(document, report.background(plan, facts, recorded=recorded), style), end="\n" if series else "")
+
+
+def _style() -> Style:
+    """How standard output can show a page."""
+    from edgeagent.plan.report import style
+
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size((style.USUAL, 24)).columns if terminal else style.USUAL
+    return style.Style(
+        width=min(max(width, style.NARROWEST), style.WIDEST),
+        colour=terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
+        plain=not all(
+            _can_show(style.SIGNS, name) for name in (sys.stdout.encoding, locale.nl_langinfo(locale.CODESET))
+        ),
+    )
+
+
+def _can_show(signs: str, encoding: str) -> bool:
+    """Python itself writes UTF-8 in the locale C, whatever the terminal makes of it: so both are asked."""
+    try:
+        signs.encode(encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    from edgeagent.snapshot.record import Source, record
+
+    source = Source(host_root=arguments.host_root, nvml_replay=arguments.nvml_replay, kubeconfig=arguments.kubeconfig)
+    done = record(arguments.snapshot, _config(arguments), source, frames=arguments.frames, every=arguments.every)
+    for line in done.unread:
+        print(f"edgeagent: not recorded: {line}", file=sys.stderr)
+    if done.unread and os.geteuid():
+        print("edgeagent: root can read more", file=sys.stderr)
+    for part in done.differing:
+        print(
+            f"edgeagent: explain says other {part} of the snapshot than of the board; please report it", file=sys.stderr
+        )
+    print(f"{arguments.snapshot}: {done.files} files, {max(1, done.bytes // 1024)} KiB")
+    print(f"Next: edgeagent explain {shlex.quote(str(arguments.snapshot))}")
+    print("Look through it before you share it: names of processes, pods and namespaces are in it.", flush=True)
+    return OK
 
 
 def _config_check(arguments: argparse.Namespace) -> int:

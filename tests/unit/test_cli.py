@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 
 from edgeagent import cli, config
 from edgeagent.demo import play
+from tests.unit.snapshot.making import orin, write
 
 
 @pytest.mark.parametrize(
@@ -93,3 +96,116 @@ def test_an_empty_board_and_one_without_a_cluster_are_two_things(capsys: pytest.
     board = Path(__file__).parent.parent / "boards/desktop-rtx3060/snapshot"
     assert cli.main(["explain", str(board)]) == 0
     assert "Pods: not known" in capsys.readouterr().out
+
+
+# --- explain: the terminal -----------------------------------------------------------
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> str:
+    """An Orin whose pod is over its budget."""
+    return str(write(tmp_path / "board", orin(3000)))
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Standard output is a terminal of so many columns."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def test_a_file_gets_no_colour_and_80_columns(
+    board: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert cli.main(["explain", board]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert 70 < max(len(line) for line in out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(("columns", "least", "most"), [(40, 50, 60), (100, 90, 100), (300, 110, 120)])
+def test_a_terminal_gets_colour_and_its_own_width(
+    board: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    columns: int,
+    least: int,
+    most: int,
+) -> None:
+    terminal(monkeypatch, columns)
+    assert cli.main(["explain", board]) == 0
+    out = capsys.readouterr().out
+    assert "\x1b[31m" in out
+    # The bar is as wide as the page but for two blanks on either side.
+    (bar,) = [line for line in out.splitlines() if line.startswith("  [")]
+    assert least < len(bar.replace("\x1b[31m", "").replace("\x1b[2m", "").replace("\x1b[0m", "")) <= most
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_colour_can_be_refused(
+    board: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str
+) -> None:
+    terminal(monkeypatch, 80)
+    monkeypatch.setenv(name, value)
+    assert cli.main(["explain", board]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("setting", [{"LC_ALL": "C"}, {"LC_ALL": "C.UTF-8", "PYTHONIOENCODING": "latin-1"}])
+def test_a_locale_without_the_signs_gets_ascii(board: str, setting: dict[str, str]) -> None:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "LANG", "PYTHONIO"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "edgeagent", "explain", board], capture_output=True, check=True, env=environ | setting
+    )
+    assert done.stdout.isascii()
+    assert b"  [###" in done.stdout
+
+
+# --- explain: would it fit? ----------------------------------------------------------
+
+
+def test_would_it_fit(board: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # The pool has 6083 MiB after its reserves, and 2048 of them are booked.
+    assert cli.main(["explain", board, "--would-fit", "a=gpu:2Gi", "b=gpu:1Gi", "--would-fit", "c=gpu:512Mi"]) == 0
+    assert capsys.readouterr().out.endswith("Yes: all 3 fit together.\n")
+
+    assert cli.main(["explain", board, "--would-fit", "a=gpu:4Gi"]) == 1
+    # 2048 + 4096 - 6083.86, rounded up.
+    assert "edgeagent.dev/gpu-memory: 61 MiB short" in capsys.readouterr().out
+
+
+def test_every_malformed_model_is_a_line(board: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", board, "--would-fit", "a=gpu:2", "b", "c=gpu:1Gi", "d*0=gpu:1Gi"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert [line.split(": ")[:3] for line in captured.err.splitlines()] == [
+        ["edgeagent", "--would-fit", "a"],
+        ["edgeagent", "--would-fit", "'b'"],
+        ["edgeagent", "--would-fit", "d"],
+    ]
+
+
+def test_the_document_has_the_answer_only_if_asked(board: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["explain", board, "--format", "json"]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert cli.main(["explain", board, "--format", "json", "--would-fit", "a=gpu:4Gi"]) == 1
+    asked = json.loads(capsys.readouterr().out)
+    answer = asked.pop("would_fit")
+    assert asked == plain
+    assert answer["fits"] is False
+    assert answer["models"][0]["requests"] == {"edgeagent.dev/gpu-memory": 4 * 2**30}
+
+
+def test_of_a_series_the_last_sample_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    series = {
+        "frames.yaml": [{"frame": "0000", "at": 0.0}, {"frame": "0001", "at": 1.0}],
+        "frames/0001/cluster/pods.json": {"kind": "PodList", "items": []},
+    }
+    board = str(write(tmp_path, orin(100) | series))
+    assert cli.main(["explain", board, "--would-fit", "a=gpu:5Gi"]) == 0
+    assert capsys.readouterr().out.count("WOULD IT FIT?") == 1
+    assert cli.main(["explain", board, "--format", "json", "--would-fit", "a=gpu:5Gi"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert ["would_fit" in line for line in lines] == [False, True]

@@ -1,0 +1,52 @@
+"""The memory of the board now, and how fast a pod may fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from edgeagent.plan.report.style import BLANK, Line, Span, line, wrapped
+from edgeagent.plan.survival import CALL_SECONDS, TEARDOWN_SECONDS, Outlook, Survival, tidy
+from edgeagent.quantity import human
+
+if TYPE_CHECKING:
+    from edgeagent.plan.report.background import Background
+    from edgeagent.plan.report.style import Style
+
+
+def memory(document: dict[str, Any], background: Background, style: Style) -> Iterator[Line]:
+    """Usable memory and, where CPU and GPU share it, what the board survives."""
+    host = document["host"]
+    yield BLANK
+    yield line(Span("MEMORY OF THE BOARD", "strong"))
+    about = "Neither available nor usable memory is known"
+    if host["available_bytes"] is not None:
+        about = f"{human(host['available_bytes'])} available, {human(host['usable_bytes'])} usable"
+    if background.outlook is None:
+        yield from wrapped(f"{about}.", style, 2)
+        return
+    state = "under pressure" if host["pressure"] else "no pressure"
+    known = f", floor {human(background.floor)}: {state}" if host["usable_bytes"] is not None else ""
+    yield from wrapped(f"{about}{known}.", style, 2, tone="bad" if host["pressure"] else "")
+    yield from _survival(background.outlook, style)
+    if background.observe:
+        yield from wrapped(f"But nothing is evicted: {background.observe}.", style, 2, tone="warn")
+
+
+def _survival(outlook: Outlook, style: Style) -> Iterator[Line]:
+    yield from wrapped("Survives, by eviction, one pod over its budget that fills it by up to", style, 2)
+    yield from _figure(outlook.now, "from now on", "usable memory is not known", style)
+    yield from _figure(outlook.booked, "when all but the headroom is in use", "the headroom is not known", style)
+    counted = (
+        f"Counted: two readings, {CALL_SECONDS:g} s to the call, {outlook.grace} s of grace, "
+        f"{TEARDOWN_SECONDS:g} s (assumed) until the memory is back."
+    )
+    yield from wrapped(counted, style, 2, tone="dim")
+
+
+def _figure(found: Survival | None, when: str, why: str, style: Style) -> Iterator[Line]:
+    if found is None:
+        yield from wrapped(f"{when}: {why}", style, 20, f"{'unknown':>18}", "warn")
+    else:
+        rate = f"{human(tidy(found.rate))}/s"
+        yield from wrapped(f"{when}, {human(found.usable)} usable", style, 20, f"{rate:>18}")
