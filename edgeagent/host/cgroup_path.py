@@ -61,6 +61,16 @@ def owner(content: bytes) -> CgroupOwner | None:
     return next((one for one in found if one), None)
 
 
+def container(content: bytes) -> str | None:
+    """The container id in which a path of ``/proc/<pid>/cgroup`` ends; None where none does."""
+    return next((found for path in _paths(content) if (found := container_id(path.rpartition("/")[2]))), None)
+
+
+def readable(content: bytes) -> bool:
+    """Whether ``/proc/<pid>/cgroup`` tells anything: a path starts at the root (cgroups(7))."""
+    return any(path.startswith("/") for path in _paths(content))
+
+
 def _paths(content: bytes) -> list[str]:
     """The paths of all hierarchies, the one of the memory controller first (cgroups(7)).
 

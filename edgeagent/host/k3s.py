@@ -105,12 +105,14 @@ class _Reader:
     def _kubelet(self, arguments: list[Text], data_dir: str) -> dict[str, dict[str, Text]]:
         """Each map of ``_MAPS`` with the texts of its entries."""
         maps: dict[str, dict[str, Text]] = {name: {} for name in _MAPS}
-        for file in self._drop_ins(f"{data_dir}/agent/etc/kubelet.conf.d"):
+        given = [(argument.removeprefix("--").partition("="), where) for argument, where in arguments]
+        # Before 1.32 K3s hands this one on as it is; later ones put a copy among the drop-ins.
+        files = [value for (name, _, value), _ in given if name.rstrip("+-") == "config"]
+        for file in (*files[-1:], *self._drop_ins(f"{data_dir}/agent/etc/kubelet.conf.d")):
             self._merge_config(maps, file)
         flags: dict[str, dict[str, Text]] = {}
-        for argument, where in arguments:
-            name, _, value = argument.removeprefix("--").partition("=")
-            name = name.rstrip("+-")
+        for (flag, _, value), where in given:
+            name = flag.rstrip("+-")
             if name in _MAPS:
                 entries = flags.setdefault(name, {})
                 entries.update(self._entries(name, value, where))

@@ -43,9 +43,9 @@ def parse(content: bytes) -> NvmapTable:
     if len(content) % _RECORD:
         raise ReadingError(f"nvmap clients: {len(content)} bytes are no whole number of records of {_RECORD}")
     records = [content[start : start + _RECORD] for start in range(_RECORD, len(content), _RECORD)]
-    total = None
-    if records and records[-1].startswith(_TOTAL):
-        total = _size(records.pop()[len(_TOTAL) :])
+    if not records or not records[-1].startswith(_TOTAL):
+        raise ReadingError("nvmap clients: the total does not stand at the end, so that the table is not whole")
+    total = _size(records.pop()[len(_TOTAL) :])
     rows, sizes = [], []
     for record in records:
         match = _ROW.fullmatch(record)
@@ -56,7 +56,7 @@ def parse(content: bytes) -> NvmapTable:
         client, process = (_text(field) for field in (match[1], match[2]))
         rows.append(NvmapRow(client, process, int(match[3]), size.bytes))
     _check(sizes, total)
-    return NvmapTable(tuple(rows), total.bytes if total else None)
+    return NvmapTable(tuple(rows), total.bytes)
 
 
 def _size(field: bytes) -> _Size:
@@ -71,10 +71,8 @@ def _text(field: bytes) -> str:
     return field.strip(b" ").decode(errors="replace")
 
 
-def _check(sizes: list[_Size], total: _Size | None) -> None:
+def _check(sizes: list[_Size], total: _Size) -> None:
     """The total also counts memory that no client holds any more, so it is never the smaller figure."""
-    if total is None:
-        return
     together = sum(size.bytes for size in sizes)
     rounding = total.unit + sum(size.unit for size in sizes)
     if together - total.bytes > rounding:

@@ -1,24 +1,23 @@
-"""NVML: what the driver says of its GPUs, through the ``pynvml`` binding, in a thread of its own.
+"""NVML: what the driver says of its GPUs, through the ``pynvml`` binding.
 
-Every function may fail by itself, and a whole driver may hang: a failed field is recorded
-with NVML's return code, a hang is a reading without a value. The process must not fork
-once NVML is initialised; its state does not survive that.
+Every function may fail by itself; a failed field is recorded with NVML's return code. The
+process must not fork once NVML is initialised; its state does not survive that.
+
+A card that sleeps is not asked, because every call wakes it; what it last said of itself is
+said for it, without processes: a process that has memory on a card keeps it powered up.
 """
 
 from __future__ import annotations
 
-import asyncio
+import _ctypes
 import contextlib
 import importlib
-import queue
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
-from edgeagent.errors import ReadingError
-from edgeagent.facts import PID_MAX, MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses, Reading
+from edgeagent.facts import PID_MAX, MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
+from edgeagent.host.power import Power, address
 
 # nvml.h, nvmlReturn_t
 INVALID_ARGUMENT = 2
@@ -28,24 +27,25 @@ LIBRARY_NOT_FOUND = 12
 FUNCTION_NOT_FOUND = 13
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
+LIB_RM_VERSION_MISMATCH = 18
 
 RETRY = 30.0
 """Seconds between two tries to initialise; a driver that needs a reboot is not asked faster."""
-
-TIMEOUT = 2.0
-"""Seconds after which a sample that has not come counts as stalled."""
 
 NO_INSTANCE = 0xFFFFFFFF
 """A process outside of MIG."""
 
 _LIST_TRIES = 3
+_NOBODY = NvmlProcesses(0)
+ALL = Power()
+"""Every card may be asked."""
 
 
 class NvmlSource(Protocol):
     """Something that gives NVML samples."""
 
-    def sample(self) -> Nvml:
-        """One complete sample; may take as long as the driver likes.
+    def sample(self, power: Power = ALL) -> Nvml:
+        """One complete sample; may take as long as the driver likes. ``power`` says which cards to leave alone.
 
         Raises:
             ReadingError: there is none to be had.
@@ -65,9 +65,33 @@ class PynvmlSource:
         self._lib: Any = None
         self._failure: Nvml | None = None
         self._restart: float | None = None
+        self._last = Nvml(library="present")
 
-    def sample(self) -> Nvml:
+    def sample(self, power: Power = ALL) -> Nvml:
         """See ``NvmlSource.sample``; initialises, and does so again at a slow pace after a failure or a lost GPU."""
+        known = {device.pci_address: device for device in self._last.devices}
+        spared = [*power.asleep, *(one for one in power.idle if one in known and not _lost(known[one]))]
+        if None in known:  # a GPU without an address is found only among all of them: a Tegra's own, or a lost one
+            spared = []
+        asked = tuple(one for one in (*power.busy, *power.idle) if one not in spared)
+        if spared and not asked:
+            self.close()  # initialised, it would keep them from sleeping
+            return self._complete(replace(self._last, devices=()), spared)
+        nvml = self._sample(asked if spared else None, cards=len(asked) + len(spared))
+        if nvml.init or nvml.count is None:
+            return nvml
+        return self._complete(nvml, spared)
+
+    def _complete(self, nvml: Nvml, spared: Sequence[str]) -> Nvml:
+        """``nvml`` with what the cards that were not asked last said of themselves."""
+        known = {device.pci_address: device for device in self._last.devices}
+        answered = {device.pci_address for device in nvml.devices}
+        kept = (known.get(one, NvmlDevice(handle=0, pci_address=one)) for one in spared if one not in answered)
+        self._last = replace(nvml, devices=(*nvml.devices, *map(_unused, kept)))
+        return self._last
+
+    def _sample(self, only: Sequence[str] | None, cards: int) -> Nvml:
+        """All devices, or those at the addresses ``only``, if there are no more than so many cards."""
         if self._restart is not None and self._clock() >= self._restart:
             self.close()
         if self._lib is None and self._failure is None:
@@ -78,7 +102,8 @@ class PynvmlSource:
         if code:
             self._failure = self._nvml(count=None)
             return self._later(self._failure)
-        nvml = self._nvml(count=count, devices=tuple(self._device(index) for index in range(count)))
+        devices = self._by_index(count) if only is None or count > cards else self._by_address(only)
+        nvml = self._nvml(count=count, devices=tuple(devices))
         return self._later(nvml) if any(map(_lost, nvml.devices)) else nvml
 
     def close(self) -> None:
@@ -100,6 +125,8 @@ class PynvmlSource:
             lib.nvmlInitWithFlags(0)
         except lib.NVMLError as error:
             code = int(error.value)
+            if code == LIB_RM_VERSION_MISMATCH:
+                _unload(lib)
             return Nvml(library="absent" if code == LIBRARY_NOT_FOUND else "present", init=code)
         self._lib = lib
         return None
@@ -121,10 +148,18 @@ class PynvmlSource:
         except self._lib.NVMLError as error:
             return int(error.value), None
 
-    def _device(self, index: int) -> NvmlDevice:
-        code, handle = self._ask("nvmlDeviceGetHandleByIndex", index)
-        if code:
-            return NvmlDevice(handle=code)
+    def _by_index(self, count: int) -> Iterator[NvmlDevice]:
+        for index in range(count):
+            code, handle = self._ask("nvmlDeviceGetHandleByIndex", index)
+            yield NvmlDevice(handle=code) if code else self._device(handle)
+
+    def _by_address(self, addresses: Sequence[str]) -> Iterator[NvmlDevice]:
+        for one in addresses:
+            code, handle = self._ask("nvmlDeviceGetHandleByPciBusId", one.encode())
+            if code != NOT_FOUND:  # else it is not this driver's
+                yield NvmlDevice(handle=code, pci_address=one) if code else self._device(handle)
+
+    def _device(self, handle: Any) -> NvmlDevice:
         errors: dict[str, int] = {}
 
         def field(key: str, function: str) -> Any:
@@ -138,6 +173,7 @@ class PynvmlSource:
             handle=0,
             name=_text(field("name", "nvmlDeviceGetName")),
             uuid=_text(field("uuid", "nvmlDeviceGetUUID")),
+            pci_address=self._address(handle),
             minor=field("minor", "nvmlDeviceGetMinorNumber"),
             cuda_capability=field("cuda_capability", "nvmlDeviceGetCudaComputeCapability"),
             memory=self._memory(handle, errors, "memory"),
@@ -149,6 +185,10 @@ class PynvmlSource:
             mig=self._instances(handle) if modes and modes[0] else (),
             errors=errors,
         )
+
+    def _address(self, handle: Any) -> str | None:
+        info = self._ask("nvmlDeviceGetPciInfo", handle)[1]
+        return None if info is None else address(_text(info.busId) or "")
 
     def _memory(self, handle: Any, errors: dict[str, int], key: str) -> NvmlMemory | None:
         version = (self._lib.nvmlMemory_v2,) if key == "memory_v2" else ()
@@ -198,6 +238,7 @@ class PynvmlSource:
             instances.append(
                 MigInstance(
                     uuid=_text(uuid),
+                    gi=self._ask("nvmlDeviceGetGpuInstanceId", instance)[1],
                     memory=self._memory(instance, errors, "memory"),
                     memory_v2=self._memory(instance, errors, "memory_v2"),
                     compute=self._processes(instance, errors, "compute"),
@@ -224,63 +265,24 @@ def _plausible(processes: NvmlProcesses) -> bool:
 
 def _lost(device: NvmlDevice) -> bool:
     codes = {device.handle, *device.errors.values()}
-    codes.update(memory.code for memory in (device.memory, device.memory_v2) if memory)
+    calls = (device.memory, device.memory_v2, device.compute, device.graphics, device.mps)
+    codes.update(call.code for call in calls if call)
     return not codes.isdisjoint({GPU_IS_LOST, RESET_REQUIRED})
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    at: float
-    answer: asyncio.Future[Nvml]
+def _unused(device: NvmlDevice) -> NvmlDevice:
+    """The device as nobody uses it."""
+    mig = tuple(replace(instance, compute=_NOBODY, graphics=_NOBODY) for instance in device.mig)
+    return replace(device, compute=_NOBODY, graphics=_NOBODY, mps=_NOBODY, mig=mig)
 
 
-class NvmlWorker:
-    """Runs a source in one daemon thread, so that a driver that hangs stops nothing but itself."""
+def _unload(lib: Any) -> None:
+    """Lets go of the mapped library, so that the next initialisation loads the file that is there by then.
 
-    def __init__(self, source: NvmlSource, clock: Callable[[], float], timeout: float = TIMEOUT) -> None:
-        self._source = source
-        self._clock = clock
-        self._timeout = timeout
-        self._jobs: queue.SimpleQueue[Future[Nvml] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._call: _Call | None = None
-
-    async def sample(self) -> Reading[Nvml]:
-        """A sample, or a reading without value once one has been under way for longer than the time-out.
-
-        A call that is late is not repeated: its answer belongs to the first sample after it,
-        with the time at which it was asked for.
-        """
-        call = self._call = self._call or self._ask()
-        await asyncio.wait({call.answer}, timeout=max(0.0, call.at + self._timeout - self._clock()))
-        if not call.answer.done():
-            now = self._clock()
-            return Reading(now, None, f"nvml stalled {now - call.at:.0f} s", waiting_since=call.at)
-        if self._call is call:
-            self._call = None
-        try:
-            return Reading(call.at, call.answer.result())
-        except ReadingError as error:
-            return Reading(call.at, None, str(error))
-
-    def close(self) -> None:
-        """Ends the thread after the call it is in, without waiting for it."""
-        if self._thread:
-            self._jobs.put(None)
-
-    def _ask(self) -> _Call:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="nvml", daemon=True)
-            self._thread.start()
-        job: Future[Nvml] = Future()
-        call = _Call(self._clock(), asyncio.wrap_future(job))
-        self._jobs.put(job)
-        return call
-
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            try:
-                job.set_result(self._source.sample())
-            except Exception as error:  # noqa: BLE001 (raised where the answer is awaited)
-                job.set_exception(error)
-        self._source.close()
+    After an upgrade of the driver the mapped file is the old one; the binding would keep it,
+    and every function of it that was ever called, until the end of the process.
+    """
+    mapped, lib.nvmlLib = lib.nvmlLib, None
+    lib._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001 (the binding has no public way)
+    if mapped is not None:
+        _ctypes.dlclose(mapped._handle)  # noqa: SLF001 (else the loader hands out the same file again)

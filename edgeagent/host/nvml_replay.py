@@ -2,7 +2,7 @@
 
 The format is one JSON object: ``library`` and ``init``, ``driver_version``,
 ``cuda_version``, ``count``, and ``devices`` with ``handle``, ``name``, ``uuid``,
-``minor``, ``cuda_capability``, ``memory``, ``memory_v2``, ``compute``, ``graphics``,
+``pci_bus_id``, ``minor``, ``cuda_capability``, ``memory``, ``memory_v2``, ``compute``, ``graphics``,
 ``mps``, ``mig``. A field that is missing stands for a function that the library does
 not have; ``{"code": N}`` for one that returned N. What else a recording says is not read.
 """
@@ -16,7 +16,8 @@ from typing import Any
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
-from edgeagent.host.nvml import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, NO_INSTANCE, NOT_FOUND
+from edgeagent.host.nvml import ALL, FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, NO_INSTANCE, NOT_FOUND
+from edgeagent.host.power import Power, address
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class ReplaySource:
         if not path.exists():
             log.warning("%s is not there: taken for a machine without the NVML library", path)
 
-    def sample(self) -> Nvml:
+    def sample(self, power: Power = ALL) -> Nvml:  # noqa: ARG002 (a file wakes no card)
         """The sample that the file holds by now.
 
         Raises:
@@ -169,6 +170,7 @@ def _device(source: _Object) -> NvmlDevice:
         handle=0,
         name=source.text("name", errors),
         uuid=source.text("uuid", errors),
+        pci_address=address(source.text("pci_bus_id", {}) or ""),
         minor=source.integer("minor", errors),
         cuda_capability=_capability(source, errors),
         memory=_memory(source, "memory", errors),
@@ -192,11 +194,11 @@ def _capability(source: _Object, errors: dict[str, int]) -> tuple[int, int] | No
 
 
 def _memory(source: _Object, key: str, errors: dict[str, int]) -> NvmlMemory | None:
-    if key not in source.members:
-        errors[key] = FUNCTION_NOT_FOUND
+    memory = source.object(key) if key in source.members else None
+    code = memory.code() if memory else FUNCTION_NOT_FOUND
+    if memory is None or code == FUNCTION_NOT_FOUND:
+        errors[key] = code
         return None
-    memory = source.object(key)
-    code = memory.code()
     if code:
         return NvmlMemory(code=code)
     return NvmlMemory(
@@ -209,11 +211,11 @@ def _memory(source: _Object, key: str, errors: dict[str, int]) -> NvmlMemory | N
 
 
 def _processes(source: _Object, key: str, errors: dict[str, int]) -> NvmlProcesses | None:
-    if key not in source.members:
-        errors[key] = FUNCTION_NOT_FOUND
+    processes = source.object(key) if key in source.members else None
+    code = processes.code() if processes else FUNCTION_NOT_FOUND
+    if processes is None or code == FUNCTION_NOT_FOUND:
+        errors[key] = code
         return None
-    processes = source.object(key)
-    code = processes.code()
     return NvmlProcesses(code, () if code else tuple(map(_process, processes.objects("processes"))))
 
 
@@ -230,6 +232,7 @@ def _instance(source: _Object) -> MigInstance:
     errors: dict[str, int] = {}
     return MigInstance(
         uuid=source.text("uuid", errors),
+        gi=source.optional("gi", most=NO_INSTANCE),
         memory=_memory(source, "memory", errors),
         memory_v2=_memory(source, "memory_v2", errors),
         compute=_processes(source, "compute", errors),

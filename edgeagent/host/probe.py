@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 
 from edgeagent.facts import BoardFiles
+from edgeagent.host import power
 from edgeagent.host.files import Files, names, there
 
 _DEVICE_TREE = "proc/device-tree"
-_PCI = "sys/bus/pci/devices"
 _DEVFREQ = "sys/class/devfreq"
 _NUMA = "sys/devices/system/node"
 
@@ -19,10 +19,18 @@ _GPU_NODES = frozenset({"gv11b", "gp10b", "ga10b", "gb10b", "gpu"})
 _THOR_GPU = "gpu-gpc-0"
 """Thor's GPU is a PCI device and has no device-tree node; this is its entry's own name."""
 
-_NVIDIA = "0x10de"
-_DISPLAY = "0x03"
 # The first row names the maker's kernel module, for open modules the architecture, the version, the build.
 _DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
+_LIBRARY = re.compile(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)")
+_LIBRARY_FOLDERS = (
+    *(
+        f"usr/lib/{arch}-linux-gnu{below}"
+        for arch in ("x86_64", "aarch64")
+        for below in ("", "/nvidia/current", "/nvidia")  # Ubuntu; Debian; JetPack
+    ),
+    "usr/lib64",  # Fedora, SUSE
+    "usr/lib",  # Arch
+)
 _NODE_TOTAL = re.compile(rb"^Node \d+ MemTotal:\s+(\d{1,15}) kB$", re.MULTILINE)
 
 
@@ -31,6 +39,8 @@ def probe(files: Files, *, arch: str | None = None, page_size: int | None = None
 
     ``arch`` and ``page_size`` belong to a recorded board; without them they are this machine's.
     """
+    displays = power.displays(files)
+    driver = _driver(files)
     return BoardFiles(
         arch=arch or os.uname().machine,
         compatible=tuple(entry for entry in (_text(files, f"{_DEVICE_TREE}/compatible") or "").split("\0") if entry),
@@ -38,10 +48,13 @@ def probe(files: Files, *, arch: str | None = None, page_size: int | None = None
         soc_family=_line(files, "sys/devices/soc0/family"),
         l4t_release=_line(files, "etc/nv_tegra_release"),
         devfreq=tuple(_devfreq(files)),
-        nvmap=there(files, "dev/nvmap") or there(files, "sys/kernel/debug/nvmap"),
-        pci_displays=sum(_display(files, f"{_PCI}/{name}") for name in names(files, _PCI)),
-        proc_driver=_driver(files),
+        nvmap=_nvmap(files),
+        pci_listed=bool(names(files, power.PCI)),
+        pci_displays=len(displays),
+        pci_asleep=power.asleep(files, displays),
+        proc_driver=driver,
         proc_gpus=len(names(files, "proc/driver/nvidia/gpus")),
+        nvml_library=None if driver is None else _library(files),
         wsl="microsoft" in (_line(files, "proc/sys/kernel/osrelease") or "").lower() or there(files, "dev/dxg"),
         cpuless_numa_bytes=_cpuless(files),
         page_size=page_size or os.sysconf("SC_PAGE_SIZE"),
@@ -49,6 +62,13 @@ def probe(files: Files, *, arch: str | None = None, page_size: int | None = None
         boot_id=_line(files, "proc/sys/kernel/random/boot_id") or None,
         product=_line(files, "sys/class/dmi/id/product_name"),
     )
+
+
+def _nvmap(files: Files) -> bool:
+    """The memory driver of a Tegra. On kernels before 4.15 it has rows in meminfo (nvmap_dev.c)."""
+    if there(files, "dev/nvmap") or there(files, "sys/kernel/debug/nvmap"):
+        return True
+    return b"\nNvMapMem" in (_bytes(files, "proc/meminfo") or b"")
 
 
 def _devfreq(files: Files) -> Iterator[str]:
@@ -63,18 +83,28 @@ def _devfreq(files: Files) -> Iterator[str]:
             yield name
 
 
-def _display(files: Files, device: str) -> bool:
-    if _line(files, f"{device}/vendor") != _NVIDIA:
-        return False
-    return (_line(files, f"{device}/class") or "").startswith(_DISPLAY)
-
-
 def _driver(files: Files) -> str | None:
     text = _text(files, "proc/driver/nvidia/version")
     if text is None:
         return None
     match = _DRIVER.search(text)
     return match[1] if match else ""
+
+
+def _library(files: Files) -> str | None:
+    """The version of the NVML library that programs get: of the file that its soname links to, else of the newest."""
+    for folder in _LIBRARY_FOLDERS:
+        try:
+            linked = files.link(f"{folder}/libnvidia-ml.so.1")
+        except OSError:
+            linked = None
+        match = _LIBRARY.fullmatch((linked or "").rpartition("/")[2])
+        if match:
+            return match[1]
+        found = [match[1] for name in names(files, folder) if (match := _LIBRARY.fullmatch(name))]
+        if found:
+            return max(found, key=lambda version: [int(part) for part in version.split(".")])
+    return None
 
 
 def _cpuless(files: Files) -> int:

@@ -9,7 +9,7 @@ import re
 from typing import NamedTuple
 
 from edgeagent.facts import Process, Reading
-from edgeagent.host.cgroup_path import owner
+from edgeagent.host.cgroup_path import container, owner, readable
 from edgeagent.host.files import Files
 from edgeagent.host.paths import why
 
@@ -53,13 +53,15 @@ def process(files: Files, pid: int) -> Process | None:
         start = None
         # A zombie has no memory left to print, a kernel thread never had any.
         kernel = bool(status) and "VmSize" not in status and not status.get("State", "Z").startswith("Z")
+    pod = owner(cgroup)
     return Process(
         pid=pid,
         start_ticks=start,
         name=name,
         kernel=kernel,
-        owner=owner(cgroup),
-        cgroup_readable=bool(cgroup.strip()),
+        owner=pod,
+        container_id=None if pod else container(cgroup),
+        cgroup_readable=readable(cgroup),
     )
 
 

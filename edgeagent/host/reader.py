@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from edgeagent.host.nvml import NvmlSource, NvmlWorker, PynvmlSource
+from edgeagent.host.nvml import NvmlSource, PynvmlSource
 from edgeagent.host.nvml_replay import ReplaySource
+from edgeagent.host.nvml_worker import NvmlWorker
 from edgeagent.host.sampler import HostSampler
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class BoardReader:
 
     async def sample(self, wanted_pods: Collection[str]) -> HostFacts:
         """One sample of everything. ``wanted_pods``: cgroup uids whose memory is asked for."""
-        nvml = await self.worker.sample()
         loop = asyncio.get_running_loop()
+        nvml = await self.worker.sample(await loop.run_in_executor(self._thread, self._sampler.power))
         return await loop.run_in_executor(self._thread, self._sampler.sample, nvml, tuple(wanted_pods))
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ Nothing here may run in the event loop but ``meminfo``: a sample reads hundreds 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import (
@@ -20,7 +20,7 @@ from edgeagent.facts import (
     Reading,
     RuntimeFacts,
 )
-from edgeagent.host import containerd, k3s, meminfo, nvmap, processes
+from edgeagent.host import containerd, k3s, meminfo, nvmap, power, processes
 from edgeagent.host.cgroups import PodCgroups
 from edgeagent.host.files import Files
 from edgeagent.host.paths import why
@@ -68,6 +68,8 @@ class HostSampler:
         self._pods = PodCgroups(files, clock)
         self._settled: _Settled | None = None
         self._settle_at = 0.0
+        self._displays: tuple[str, ...] = ()
+        self._displays_at: float | None = None
         self._holders: Reading[int] | None = None
 
     def meminfo(self) -> Reading[MemInfo]:
@@ -80,25 +82,47 @@ class HostSampler:
         except ReadingError as error:
             return Reading(at, None, str(error))
 
+    def power(self) -> power.Power:
+        """Which cards sleep, and which would if nobody looked: they are left alone."""
+        displays = self._cards()
+        asleep = power.asleep(self._files, displays)
+        board = self._settled.board if self._settled else probe(self._files, arch=self._arch, page_size=self._page_size)
+        if _is_tegra(board, None):  # what its own GPU holds stays in the board's memory while it is powered down
+            return power.Power(busy=displays)
+        awake = [one for one in displays if one not in asleep]
+        idle = [one for one in awake if power.managed(self._files, one)]
+        if idle and self._holding(self._clock()).value != 0:
+            idle = []
+        return power.Power(busy=tuple(one for one in awake if one not in idle), idle=tuple(idle), asleep=asleep)
+
     def sample(self, nvml: Reading[Nvml], wanted_pods: Collection[str]) -> HostFacts:
         """Everything at once. ``wanted_pods``: uids, as cgroups spell them, of the pods whose memory is asked for."""
         settled = self._settle()
-        table = self._nvmap(settled.board)
-        host_view = processes.host_view(self._files)
+        board = replace(settled.board, pci_asleep=power.asleep(self._files, self._cards()))
+        table = self._nvmap(board)
+        # The processes that NVML lists in a WSL guest are Windows' own, under numbers of theirs.
+        host_view = processes.host_view(self._files) and not board.wsl
         named = _named(nvml.value, table.value) if host_view else set()
         found = {pid: process for pid in sorted(named) if (process := processes.process(self._files, pid))}
         return HostFacts(
-            files=settled.board,
+            files=board,
             meminfo=self.meminfo(),
             nvml=nvml,
             nvmap=table,
-            gpu_node_holders=self._held(settled.board, nvml.value, table.value),
+            gpu_node_holders=self._held(board, nvml.value, table.value),
             processes=found,
             pods=self._pods.sample(wanted_pods),
             kubelet=settled.kubelet,
             runtime=settled.runtime,
             host_view=host_view,
         )
+
+    def _cards(self) -> tuple[str, ...]:
+        """Addresses of NVIDIA's cards, which hardly ever change; whether one sleeps does, from sample to sample."""
+        now = self._clock()
+        if self._displays_at is None or now - self._displays_at >= _CHANGES_EVERY:
+            self._displays, self._displays_at = power.displays(self._files), now
+        return self._displays
 
     def _settle(self) -> _Settled:
         now = self._clock()
@@ -136,6 +160,9 @@ class HostSampler:
             return Reading(now, None, "not looked for: NVML lists processes")
         if table and any(row.bytes > 0 for row in table.rows):
             return Reading(now, None, "not looked for: nvmap lists processes")
+        return self._holding(now)
+
+    def _holding(self, now: float) -> Reading[int]:
         if self._holders is None or now - self._holders.at >= _HOLDERS_EVERY:
             self._holders = processes.holders(self._files, now)
         return self._holders

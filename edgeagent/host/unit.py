@@ -1,19 +1,26 @@
 """The command line and the environment of a systemd service, from its unit files.
 
 What installers of Kubernetes distributions write is understood: ``ExecStart`` quoted and
-over several lines, drop-ins, ``Environment``, ``EnvironmentFile``. Variables and
-specifiers but %N are left as they stand. Syntax: systemd.syntax(7), systemd.service(5).
+over several lines with variables, drop-ins, ``Environment``, ``EnvironmentFile``. Specifiers
+but %N and %% are left as they stand. Syntax: systemd.syntax(7), systemd.service(5).
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from edgeagent.host.files import Files
 
-FOLDERS = ("etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system")
+FOLDERS = (
+    "etc/systemd/system",
+    "run/systemd/system",
+    "usr/local/lib/systemd/system",
+    "usr/lib/systemd/system",
+    "lib/systemd/system",  # another folder than usr/lib on Ubuntu 18.04
+)
 """Where units lie; a file in an earlier folder hides those of its name in the later ones (systemd.unit(5))."""
 
 Text = tuple[str, str]
@@ -39,14 +46,29 @@ def service(files: Files, name: str) -> Service | None:
     for path in (unit, *_drop_ins(files, name)):
         for key, value in _settings(files, path):
             if key == "ExecStart":  # an empty one takes back those before it
-                words = tuple((word, f"/{path}") for word in _split(value))
+                words = tuple((word, f"/{path}") for word in _split(value.replace("%%", "%")))
             elif key == "Environment":
-                environment.update(_assignments(_split(value), path))
+                environment.update(_assignments(_split(value.replace("%%", "%")), path))
             elif key == "EnvironmentFile":
                 named = value.removeprefix("-").replace("%N", name.removesuffix(".service")).strip("/")
                 for row in (_read(files, named) or "").split("\n"):
                     from_files.update(_assignments(_split(row) if not row.lstrip().startswith("#") else [], named))
-    return Service(words, {**environment, **from_files})
+    known = {**environment, **from_files}
+    return Service(tuple(_filled(words, known)), known)
+
+
+def _filled(words: tuple[Text, ...], known: dict[str, Text]) -> Iterator[Text]:
+    """The words with variables put in: ``$NAME`` alone becomes any number of words, ``${NAME}`` a part of one."""
+
+    def text(name: str | None) -> str:
+        return known.get(name, ("", ""))[0] if name else "$"
+
+    for word, where in words:
+        alone = re.fullmatch(r"\$([A-Za-z_]\w*)", word)
+        if alone:
+            yield from ((part, where) for part in _split(text(alone[1])))
+        else:
+            yield re.sub(r"\$\$|\$\{([A-Za-z_]\w*)\}", lambda found: text(found[1]), word), where
 
 
 def _drop_ins(files: Files, name: str) -> list[str]:

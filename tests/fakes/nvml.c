@@ -1,6 +1,6 @@
 /* An NVML library (libnvidia-ml.so.1) whose answers come from a text file.
  *
- * The file is named by FAKE_NVML and read anew at every call. A line is a key and, after
+ * The file is named by FAKE_NVML and looked at anew at every call. A line is a key and, after
  * blanks, the return code and the values of a function; texts are in hexadecimal. A key that
  * is not there is a function that the library does not have. Devices are "0.", "1." ..., the
  * second MIG instance of the first is "0.mig1.". Switches:
@@ -8,18 +8,31 @@
  *   hang KEY SECONDS   the function sleeps first
  *   grow N             a process list has become longer between its two calls, N times
  *   stride 32          process lists of version 3 have 8 bytes more per record than declared
- *   missing _v3        there are no process lists of version 3
+ *   kernel VERSION     the version of the loaded kernel module; the library wants its own
  *   starts             the CUDA version is the number of initialisations so far
+ *   log                every key that is asked for is written to the file FAKE_NVML.log
+ *
+ * Compiled with -DDRIVER=470 it lacks what came later, as the library of that driver does:
+ * before 450 MIG and process lists of version 2, before 510 those of version 3 and the second
+ * memory query. -DVERSION="..." is what it wants of the kernel module.
  *
  * Signatures and structures: nvml.h of the NVIDIA GPU driver, as the public header has them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
+#include <time.h>
 
-enum { SUCCESS = 0, UNINITIALIZED = 1, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, FUNCTION_NOT_FOUND = 13 };
-enum { LINE = 65536, KEY = 128 };
+#ifndef DRIVER
+#define DRIVER 580
+#endif
+#ifndef VERSION
+#define VERSION "580.82.09"
+#endif
+
+enum { SUCCESS = 0, UNINITIALIZED = 1, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, FUNCTION_NOT_FOUND = 13, MISMATCH = 18 };
+enum { TEXT = 1 << 20, LINE = 65536, KEY = 128 };
 
 typedef unsigned long long u64;
 typedef void *device_t;
@@ -28,24 +41,64 @@ static int initialised;
 static unsigned starts;
 static int grown;
 
+/* The content of the file. */
+static const char *answers(void)
+{
+    static char text[TEXT];
+    static struct stat seen;
+    const char *path = getenv("FAKE_NVML");
+    struct stat now;
+    FILE *file;
+
+    if (!path || stat(path, &now))
+        return "";
+    if (now.st_ino == seen.st_ino && !memcmp(&now.st_mtim, &seen.st_mtim, sizeof now.st_mtim))
+        return text;
+    file = fopen(path, "r");
+    if (file) {
+        text[fread(text, 1, TEXT - 1, file)] = 0;
+        fclose(file);
+        seen = now;
+    }
+    return text;
+}
+
+static void note(const char *key)
+{
+    char path[LINE];
+    FILE *file;
+
+    snprintf(path, LINE, "%s.log", getenv("FAKE_NVML"));
+    file = fopen(path, "a");
+    if (file) {
+        fprintf(file, "%s\n", key);
+        fclose(file);
+    }
+}
+
+static void hang(double seconds)
+{
+    struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&time, NULL);
+}
+
 /* The rest of the line that begins with key, in out; whether there is one. */
 static int look_up(const char *key, char *out)
 {
     static char line[LINE], first[KEY], second[KEY];
-    const char *path = getenv("FAKE_NVML");
-    FILE *file = path ? fopen(path, "r") : NULL;
-    int found = 0, seconds, length;
+    double seconds;
+    int found = 0, length;
 
-    while (file && fgets(line, LINE, file)) {
-        if (sscanf(line, "hang %127s %d", second, &seconds) == 2 && !strcmp(second, key))
-            sleep((unsigned)seconds);
+    for (const char *at = answers(), *end; *at; at = *end ? end + 1 : end) {
+        end = strchrnul(at, '\n');
+        snprintf(line, LINE, "%.*s", (int)(end - at), at);
+        if (sscanf(line, "hang %127s %lf", second, &seconds) == 2 && !strcmp(second, key))
+            hang(seconds);
         if (sscanf(line, "%127s %n", first, &length) == 1 && !strcmp(first, key)) {
             strcpy(out, line + length);
             found = 1;
         }
     }
-    if (file)
-        fclose(file);
     return found;
 }
 
@@ -56,6 +109,8 @@ static int answer(const char *key, char *rest)
     char *end;
     int code;
 
+    if (look_up("log", line))
+        note(key);
     if (!look_up(key, line))
         return FUNCTION_NOT_FOUND;
     code = (int)strtol(line, &end, 10);
@@ -64,9 +119,8 @@ static int answer(const char *key, char *rest)
 }
 
 
-static int device_answer(device_t device, const char *field, char *rest)
+static void device_key(device_t device, const char *field, char *key)
 {
-    char key[KEY];
     size_t number = (size_t)device;
     int index = (int)(number & 0xffff) - 1, instance = (int)(number >> 16) - 1;
 
@@ -74,7 +128,23 @@ static int device_answer(device_t device, const char *field, char *rest)
         snprintf(key, KEY, "%d.%s", index, field);
     else
         snprintf(key, KEY, "%d.mig%d.%s", index, instance, field);
+}
+
+static int device_answer(device_t device, const char *field, char *rest)
+{
+    char key[KEY];
+
+    device_key(device, field, key);
     return answer(key, rest);
+}
+
+static int handle_answer(device_t device)
+{
+    static char rest[LINE];
+    char key[KEY];
+
+    device_key(device, "handle", key);
+    return look_up(key, rest) ? answer(key, rest) : NOT_FOUND;
 }
 
 static void from_hex(const char *hex, char *text, unsigned size)
@@ -110,6 +180,10 @@ int nvmlInitWithFlags(unsigned flags)
     int code = look_up("init", line) ? atoi(line) : SUCCESS;
 
     (void)flags;
+    if (look_up("log", line))
+        note("init");
+    if (look_up("kernel", line) && strcmp(line, VERSION))
+        code = MISMATCH;
     initialised = code == SUCCESS;
     starts++;
     return code;
@@ -146,15 +220,39 @@ int nvmlDeviceGetCount_v2(unsigned *number)
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, device_t *device)
 {
-    static char rest[LINE];
-    int code;
-
     *device = (device_t)(size_t)(index + 1);
-    code = device_answer(*device, "handle", rest);
-    return code == FUNCTION_NOT_FOUND ? NOT_FOUND : code;
+    return handle_answer(*device);
+}
+
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, device_t *device)
+{
+    static char rest[LINE], text[KEY];
+
+    for (unsigned index = 0; index < 16; index++) {
+        *device = (device_t)(size_t)(index + 1);
+        if (device_answer(*device, "pci_bus_id", rest) != SUCCESS)
+            continue;
+        from_hex(rest, text, KEY);
+        /* The library prints eight digits of the domain and takes four as well. */
+        if (!strcasecmp(text, bus_id) || !strcasecmp(text + 4, bus_id))
+            return device_answer(*device, "handle", rest);
+    }
+    return NOT_FOUND;
 }
 
 /* --- a device --- */
+
+struct pci {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+};
+
+int nvmlDeviceGetPciInfo_v3(device_t device, struct pci *pci)
+{
+    static char rest[LINE];
+    return text_of(device_answer(device, "pci_bus_id", rest), rest, pci->bus_id, sizeof pci->bus_id);
+}
 
 int nvmlDeviceGetName(device_t device, char *text, unsigned size)
 {
@@ -203,6 +301,7 @@ int nvmlDeviceGetMemoryInfo(device_t device, struct memory *memory)
     return code;
 }
 
+#if DRIVER >= 510
 int nvmlDeviceGetMemoryInfo_v2(device_t device, struct memory_v2 *memory)
 {
     static char rest[LINE];
@@ -212,6 +311,8 @@ int nvmlDeviceGetMemoryInfo_v2(device_t device, struct memory_v2 *memory)
         sscanf(rest, "%llu %llu %llu %llu", &memory->total, &memory->reserved, &memory->used, &memory->free);
     return code;
 }
+
+#endif
 
 /* --- processes --- */
 
@@ -250,34 +351,37 @@ static int processes(device_t device, const char *field, unsigned *count, void *
         process.gi = (unsigned)strtoul(at + 1, &at, 10);
         process.ci = (unsigned)strtoul(at + 1, &at, 10);
         memset(record, 0xff, stride);
-        memcpy(record, &process, sizeof process);
+        memcpy(record, &process, stride < sizeof process ? stride : sizeof process);
     }
     return SUCCESS;
 }
 
-static int processes_v3(device_t device, const char *field, unsigned *count, void *out)
+/* The oldest kind ends before the instances. */
+#define LIST(kind, version, field, stride)                                                     \
+    int nvmlDeviceGet##kind##RunningProcesses##version(device_t device, unsigned *count, void *out) \
+    {                                                                                         \
+        return processes(device, field, count, out, stride);                                   \
+    }
+#define LISTS(version, stride)                    \
+    LIST(Compute, version, "compute", stride)     \
+    LIST(Graphics, version, "graphics", stride)   \
+    LIST(MPSCompute, version, "mps", stride)
+
+LISTS(, 16)
+#if DRIVER >= 450
+LISTS(_v2, sizeof(struct process))
+#endif
+#if DRIVER >= 510
+static size_t stride(void)
 {
     static char line[LINE];
-
-    if (look_up("missing", line))
-        return FUNCTION_NOT_FOUND;
-    return processes(device, field, count, out, look_up("stride", line) ? (size_t)atoi(line) : sizeof(struct process));
+    return look_up("stride", line) ? (size_t)atoi(line) : sizeof(struct process);
 }
 
-#define LISTS(kind, field)                                                                   \
-    int nvmlDeviceGet##kind##RunningProcesses_v2(device_t device, unsigned *count, void *out) \
-    {                                                                                        \
-        return processes(device, field, count, out, sizeof(struct process));                  \
-    }                                                                                        \
-    int nvmlDeviceGet##kind##RunningProcesses_v3(device_t device, unsigned *count, void *out) \
-    {                                                                                        \
-        return processes_v3(device, field, count, out);                                       \
-    }
+LISTS(_v3, stride())
+#endif
 
-LISTS(Compute, "compute")
-LISTS(Graphics, "graphics")
-LISTS(MPSCompute, "mps")
-
+#if DRIVER >= 450
 /* --- MIG --- */
 
 int nvmlDeviceGetMigMode(device_t device, unsigned *current, unsigned *pending)
@@ -299,10 +403,7 @@ int nvmlDeviceGetMaxMigDeviceCount(device_t device, unsigned *count)
 
 int nvmlDeviceGetMigDeviceHandleByIndex(device_t device, unsigned index, device_t *instance)
 {
-    static char rest[LINE];
-    int code;
-
     *instance = (device_t)((size_t)device | ((size_t)(index + 1) << 16));
-    code = device_answer(*instance, "handle", rest);
-    return code == FUNCTION_NOT_FOUND ? NOT_FOUND : code;
+    return handle_answer(*instance);
 }
+#endif

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,15 +16,17 @@ SOURCE = Path(__file__).with_name("nvml.c")
 _U64_NONE = (1 << 64) - 1
 _U32_NONE = (1 << 32) - 1
 
-# Prints one sample, as JSON, for each time that it reads.
+# Prints one sample, as JSON, for each line that it reads: a time, and the cards' state of power.
 _SAMPLER = """
 import dataclasses, json, sys
 from edgeagent.host.nvml import PynvmlSource
+from edgeagent.host.power import Power
 now = 0.0
 source = PynvmlSource(lambda: now)
 for line in sys.stdin:
-    now = float(line)
-    print(json.dumps(dataclasses.asdict(source.sample())), flush=True)
+    now, power = json.loads(line)
+    sample = source.sample(Power(**{key: tuple(value) for key, value in power.items()}))
+    print(json.dumps(dataclasses.asdict(sample)), flush=True)
 source.close()
 """
 
@@ -45,6 +47,13 @@ class FakeNvml:
         new = self.folder / "answers.new"
         new.write_text("".join(f"{line}\n" for line in (*lines(document), *switches)))
         new.replace(self.folder / "answers")
+
+    def asked(self) -> list[str]:
+        """What was asked for since the last time, with the switch ``log``."""
+        log = self.folder / "answers.log"
+        found = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return found
 
     @contextmanager
     def samples(self) -> Iterator[Sampler]:
@@ -67,34 +76,36 @@ class Sampler:
 
     process: subprocess.Popen[str]
 
-    def at(self, now: float) -> dict[str, Any]:
-        """The fields of the sample taken at monotonic second ``now``."""
+    def at(self, now: float, **power: Sequence[str]) -> dict[str, Any]:
+        """The fields of the sample taken at monotonic second ``now``; ``power``: addresses, as ``Power`` has them."""
         assert self.process.stdin
         assert self.process.stdout
-        print(now, file=self.process.stdin, flush=True)
+        print(json.dumps([now, power]), file=self.process.stdin, flush=True)
         sample: dict[str, Any] = json.loads(self.process.stdout.readline())
         return sample
 
 
-def build(folder: Path) -> FakeNvml:
-    """Compiles the library into ``folder``."""
-    library = folder / "libnvidia-ml.so.1"
+def build(folder: Path, *options: str) -> FakeNvml:
+    """Compiles the library into ``folder``, in the place of one that is there; ``options`` are the compiler's."""
+    library, new = folder / "libnvidia-ml.so.1", folder / "new.so"
     subprocess.run(
         [
             "cc",
             "-std=c11",
-            "-D_DEFAULT_SOURCE",
+            "-D_GNU_SOURCE",
             "-Wall",
             "-Wextra",
             "-Werror",
             "-shared",
             "-fPIC",
+            *options,
             "-o",
-            str(library),
+            str(new),
             str(SOURCE),
         ],
         check=True,
     )
+    new.replace(library)  # as a package manager does: whoever has the old file mapped keeps it
     return FakeNvml(folder)
 
 
@@ -112,7 +123,7 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _device(prefix: str, device: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("name", "uuid"):
+    for key in ("name", "uuid", "pci_bus_id"):
         yield from _text(key, device, prefix)
     yield from _values("minor", device, lambda value: value, prefix)
     yield from _values("cuda_capability", device, lambda value: f"{value[0]} {value[1]}", prefix)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from typing import Any
+
+from edgeagent.host.nvml_replay import parse
 
 GIB = 1024**3
 
@@ -77,6 +81,11 @@ def document(*devices: dict[str, Any], **members: Any) -> dict[str, Any]:
 
 def without(device: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in device.items() if key not in keys}
+
+
+def replayed(value: dict[str, Any]) -> Any:
+    """The fields of the sample in a document, as JSON has them."""
+    return json.loads(json.dumps(dataclasses.asdict(parse(json.dumps(value).encode()))))
 
 
 FIELDS = [key for key in T4 if key != "handle"]

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
-import json
-import os
-import subprocess
-import sys
-import threading
 from typing import Any
 
 import pytest
 
-from edgeagent.errors import ReadingError
-from edgeagent.facts import Nvml, Reading
-from edgeagent.host.nvml import RETRY, NvmlWorker
-from edgeagent.host.nvml_replay import parse
+from edgeagent.host.nvml import RETRY
 from tests.fakes.nvml import FakeNvml
-from tests.unit.host.nvml_documents import DOCUMENTS, ORIN, T4, document, without
-
-
-def replayed(value: dict[str, Any]) -> Any:
-    """The fields of the sample in a document, as JSON has them."""
-    return json.loads(json.dumps(dataclasses.asdict(parse(json.dumps(value).encode()))))
+from tests.unit.host.nvml_documents import DOCUMENTS, ORIN, T4, document, replayed
 
 
 def test_the_driver_and_a_recording_give_equal_samples(fake_nvml: FakeNvml) -> None:
@@ -87,143 +73,82 @@ def test_a_process_list_that_grows_meanwhile_is_asked_for_again(fake_nvml: FakeN
         assert sampler.at(2.0)["devices"][0]["compute"] == {"code": 7, "processes": []}
 
 
-def test_records_longer_than_declared_are_read_by_the_older_call(fake_nvml: FakeNvml) -> None:
-    # 535 drivers: 32 bytes a record where 24 are declared, so that the second pid would be 4294967295.
+# nvml.h, nvmlReturn_t: all there are, one that no header has yet, and what says that nobody knows.
+CODES = [*range(1, 30), 77, 999]
+PLACES = ["name", "uuid", "minor", "cuda_capability", "memory", "memory_v2", "compute", "graphics", "mps", "mig"]
+AGES = 10 * RETRY
+
+
+def test_whatever_any_call_about_a_device_answers_is_noted_and_over_when_it_is_well_again(fake_nvml: FakeNvml) -> None:
+    now = 0.0
     with fake_nvml.samples() as sampler:
-        fake_nvml.say(document(T4), "stride 32")
-        assert sampler.at(0.0) == replayed(document(T4))
+        for place in PLACES:
+            for code in CODES:
+                failing = document({**T4, place: {"code": code}})
+                fake_nvml.say(failing)
+                assert sampler.at(now) == replayed(failing), (place, code)
+                fake_nvml.say(document(T4))
+                assert sampler.at(now + RETRY) == replayed(document(T4)), (place, code)
+                now += AGES
 
 
-def test_an_older_library_lacks_the_newer_call(fake_nvml: FakeNvml) -> None:
-    value = document(T4)
+@pytest.mark.parametrize("failing", ["init", "count", "handle"])
+def test_whatever_a_call_above_the_devices_answers_is_noted_and_the_driver_is_started_again(
+    fake_nvml: FakeNvml, failing: str
+) -> None:
+    now = 0.0
     with fake_nvml.samples() as sampler:
-        fake_nvml.say(value, "missing _v3")
-        assert sampler.at(0.0) == replayed(value)
-        fake_nvml.say(document(without(T4, "compute")), "missing _v3")
-        assert sampler.at(2.0) == replayed(document(without(T4, "compute")))
+        for code in CODES:
+            answer = {
+                "init": document(T4, init=code),
+                "count": document(T4, count={"code": code}),
+                "handle": document({"handle": code}, ORIN),
+            }[failing]
+            if failing == "init":  # it is called only after something else has failed
+                fake_nvml.say(document(T4, count={"code": 999}))
+                assert sampler.at(now)["count"] is None
+                now += RETRY
+            fake_nvml.say(answer)
+            # A library that says of itself that it is not there is none.
+            expected = {"library": "absent"} if (failing, code) == ("init", 12) else answer
+            assert sampler.at(now) == replayed(expected), code
+            fake_nvml.say(document(T4))
+            assert sampler.at(now + RETRY) == replayed(document(T4)), code
+            now += AGES
 
 
-HANGING = """
-import asyncio, time
-from edgeagent.host.nvml import NvmlWorker, PynvmlSource
-worker = NvmlWorker(PynvmlSource(time.monotonic), time.monotonic, timeout=0.01)
-reading = asyncio.run(worker.sample())
-print(reading.why, reading.waiting_since is not None)
-worker.close()
-"""
+def test_a_list_that_fails_is_not_a_list_without_processes(fake_nvml: FakeNvml) -> None:
+    with fake_nvml.samples() as sampler:
+        fake_nvml.say(document({**T4, "compute": {"code": 999}}))
+        assert sampler.at(0.0)["devices"][0]["compute"] == {"code": 999, "processes": []}
+        fake_nvml.say(document({**T4, "compute": {"code": 0, "processes": []}}))
+        assert sampler.at(2.0)["devices"][0]["compute"] == {"code": 0, "processes": []}
 
 
-def test_a_driver_that_hangs_stops_neither_the_loop_nor_the_end_of_the_process(fake_nvml: FakeNvml) -> None:
-    fake_nvml.say(document(T4), "hang count 3600")
-    done = subprocess.run(
-        [sys.executable, "-c", HANGING],
-        env={**os.environ, **fake_nvml.environment},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert done.stdout == "nvml stalled 0 s True\n"
+def test_memory_of_a_process_that_the_driver_does_not_know_is_unknown(fake_nvml: FakeNvml) -> None:
+    # nvml.h: NVML_VALUE_NOT_AVAILABLE, all bits set. 0 is 0.
+    listed = [{"pid": 4242, "used": None}, {"pid": 5151, "used": 0}]
+    with fake_nvml.samples() as sampler:
+        fake_nvml.say(document({**T4, "compute": {"code": 0, "processes": listed}}))
+        found = sampler.at(0.0)["devices"][0]["compute"]["processes"]
+    assert [(process["pid"], process["used"]) for process in found] == [(4242, None), (5151, 0)]
 
 
-# --- the thread ---
+def test_fewer_devices_than_before_and_all_of_them_again(fake_nvml: FakeNvml) -> None:
+    other = {**T4, "uuid": "GPU-2"}
+    with fake_nvml.samples() as sampler:
+        seen = []
+        for now, devices in enumerate([(T4, other), (other,), (), (T4, other)]):
+            fake_nvml.say(document(*devices))
+            sample = sampler.at(2.0 * now)
+            seen.append((sample["count"], [device["uuid"] for device in sample["devices"]]))
+    assert seen == [(2, [T4["uuid"], "GPU-2"]), (1, ["GPU-2"]), (0, []), (2, [T4["uuid"], "GPU-2"])]
 
 
-class Source:
-    """Answers when it is told to."""
-
-    def __init__(self) -> None:
-        self.go = threading.Event()
-        self.go.set()
-        self.threads: set[int] = set()
-        self.calls = 0
-        self.closed = threading.Event()
-        self.error: Exception | None = None
-
-    def sample(self) -> Nvml:
-        self.calls += 1
-        self.threads.add(threading.get_ident())
-        self.go.wait()
-        if self.error:
-            raise self.error
-        return Nvml(library="present", count=self.calls)
-
-    def close(self) -> None:
-        self.closed.set()
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-async def test_a_sample_is_taken_in_another_thread_that_stays_the_same() -> None:
-    source, clock = Source(), Clock()
-    worker = NvmlWorker(source, clock, timeout=60)
-    assert await worker.sample() == Reading(100.0, Nvml(library="present", count=1))
-    clock.now = 102.0
-    assert await worker.sample() == Reading(102.0, Nvml(library="present", count=2))
-    assert len(source.threads) == 1
-    assert threading.get_ident() not in source.threads
-    worker.close()
-    assert source.closed.wait(60)
-
-
-async def test_a_driver_that_hangs_is_a_reading_without_value_and_one_call() -> None:
-    source, clock = Source(), Clock()
-    source.go.clear()
-    worker = NvmlWorker(source, clock, timeout=0.01)
-    assert (await worker.sample()).value is None
-    clock.now = 220.0
-    before = threading.active_count()
-    assert await worker.sample() == Reading(220.0, None, "nvml stalled 120 s", waiting_since=100.0)
-    assert await worker.sample() == Reading(220.0, None, "nvml stalled 120 s", waiting_since=100.0)
-    assert (source.calls, threading.active_count()) == (1, before)
-    # The late answer is given out once, with the time at which it was asked for.
-    source.go.set()
-    clock.now = 40.0  # a minute before the call is late: it is waited for
-    assert await worker.sample() == Reading(100.0, Nvml(library="present", count=1))
-    assert await worker.sample() == Reading(40.0, Nvml(library="present", count=2))
-
-
-async def test_two_that_ask_at_once_get_one_sample() -> None:
-    source, clock = Source(), Clock()
-    source.go.clear()
-    worker = NvmlWorker(source, clock, timeout=60)
-    both = asyncio.gather(worker.sample(), worker.sample())
-    await asyncio.sleep(0)
-    source.go.set()
-    one, other = await both
-    assert one == other
-    assert source.calls == 1
-
-
-async def test_a_cancelled_sample_is_taken_over_by_the_next() -> None:
-    source, clock = Source(), Clock()
-    source.go.clear()
-    worker = NvmlWorker(source, clock, timeout=60)
-    task = asyncio.create_task(worker.sample())
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    source.go.set()
-    assert (await worker.sample()).value == Nvml(library="present", count=1)
-
-
-async def test_an_unreadable_source_is_a_reading_that_says_why_and_a_fault_is_raised() -> None:
-    source, clock = Source(), Clock()
-    worker = NvmlWorker(source, clock, timeout=60)
-    source.error = ReadingError("nvml.json: not JSON")
-    assert await worker.sample() == Reading(100.0, None, "nvml.json: not JSON")
-    source.error = ZeroDivisionError()
-    with pytest.raises(ZeroDivisionError):
-        await worker.sample()
-    source.error = None
-    assert (await worker.sample()).value
-
-
-def test_a_worker_that_was_never_asked_closes() -> None:
-    NvmlWorker(Source(), Clock()).close()
+@pytest.mark.parametrize("call", ["name", "memory_v2", "compute", "mps"])
+@pytest.mark.parametrize("code", [15, 16])
+def test_a_device_that_any_call_tells_is_lost_is_looked_for_anew(fake_nvml: FakeNvml, call: str, code: int) -> None:
+    with fake_nvml.samples() as sampler:
+        fake_nvml.say(document({**T4, call: {"code": code}}), "starts")
+        # The CUDA version is the number of starts: one until the next is due.
+        assert [sampler.at(at)["cuda_version"] for at in (0.0, RETRY - 1, RETRY)] == [1, 1, 2]

@@ -92,9 +92,17 @@ def test_thor_is_its_entry_alone_and_others_are_no_gpu_of_nvidia() -> None:
     assert found.devfreq == ("gpu-gpc-0",)
 
 
-@pytest.mark.parametrize("path", ["dev/nvmap", "sys/kernel/debug/nvmap/iovmm/clients"])
-def test_either_sign_of_nvmap_is_enough(path: str) -> None:
-    assert board({path: b""}).nvmap
+# The last rows as a Jetson Nano with L4T 32 has them; newer kernels print none.
+OLD_MEMINFO = b"MemTotal:        4059240 kB\nNvMapMemFree:        1020 kB\nNvMapMemUsed:      740388 kB\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [("dev/nvmap", b""), ("sys/kernel/debug/nvmap/iovmm/clients", b""), ("proc/meminfo", OLD_MEMINFO)],
+)
+def test_each_sign_of_nvmap_is_enough(path: str, content: bytes) -> None:
+    assert board({path: content}).nvmap
+    assert not board({"proc/meminfo": b"MemTotal:        4059240 kB\nCmaTotal:         475136 kB\n"}).nvmap
 
 
 def pci(address: str, vendor: str, kind: str) -> dict[str, Entry]:
@@ -118,6 +126,22 @@ def test_only_displays_of_nvidia_count_on_the_pci_bus() -> None:
         }
     )
     assert found.pci_displays == 2
+    assert found.pci_asleep == ()
+
+
+def test_a_display_that_is_powered_down() -> None:
+    found = board(
+        {
+            **pci("0000:01:00.0", "0x10de", "0x030000"),
+            "sys/devices/pci0000:00/0000:01:00.0/power/runtime_status": b"suspended\n",
+            "sys/devices/pci0000:00/0000:01:00.0/driver": "../../../bus/pci/drivers/nvidia",
+            **pci("0000:01:00.1", "0x10de", "0x040300"),  # its sound, which is no GPU
+            "sys/devices/pci0000:00/0000:01:00.1/power/runtime_status": b"suspended\n",
+            **pci("0000:02:00.0", "0x10de", "0x030200"),
+            "sys/devices/pci0000:00/0000:02:00.0/power/runtime_status": b"active\n",
+        }
+    )
+    assert (found.pci_listed, found.pci_displays, found.pci_asleep) == (True, 2, ("0000:01:00.0",))
 
 
 @pytest.mark.parametrize(
@@ -134,6 +158,51 @@ def test_the_loaded_driver(content: bytes, expected: str) -> None:
         {"proc/driver/nvidia/version": content, "proc/driver/nvidia/gpus/0000:01:00.0/information": b"Model: x\n"}
     )
     assert (found.proc_driver, found.proc_gpus) == (expected, 1)
+
+
+DRIVER = {"proc/driver/nvidia/version": b"NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue\n"}
+UBUNTU = "usr/lib/x86_64-linux-gnu"
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ({}, None),
+        ({f"{UBUNTU}/libnvidia-ml.so.580.126.09": b""}, "580.126.09"),
+        ({f"{UBUNTU}/libnvidia-ml.so.1": b""}, None),  # a copy, as in some containers
+        # an older file was left behind: the link by the soname is what programs load
+        (
+            {
+                f"{UBUNTU}/libnvidia-ml.so.1": "libnvidia-ml.so.570.195.03",
+                f"{UBUNTU}/libnvidia-ml.so.570.195.03": b"",
+                f"{UBUNTU}/libnvidia-ml.so.580.95.05": b"",
+            },
+            "570.195.03",
+        ),
+        (
+            {f"{UBUNTU}/libnvidia-ml.so.99.1": b"", f"{UBUNTU}/libnvidia-ml.so.580.95": b""},
+            "580.95",
+        ),
+        # Debian: the first link leads to the alternatives
+        (
+            {
+                f"{UBUNTU}/libnvidia-ml.so.1": "/etc/alternatives/glx--libnvidia-ml.so.1-x86_64-linux-gnu",
+                f"{UBUNTU}/nvidia/current/libnvidia-ml.so.1": "libnvidia-ml.so.535.183.01",
+            },
+            "535.183.01",
+        ),
+        ({"usr/lib64/libnvidia-ml.so.1": "libnvidia-ml.so.580.95.05"}, "580.95.05"),
+        ({"usr/lib/libnvidia-ml.so.580.95.05": b""}, "580.95.05"),
+        ({"usr/lib/aarch64-linux-gnu/nvidia/libnvidia-ml.so.1": "libnvidia-ml.so.540.4.0"}, "540.4.0"),
+        ({"lib": "usr/lib", f"{UBUNTU}/libnvidia-ml.so.580.126.09.bak": b""}, None),
+    ],
+)
+def test_the_version_of_the_library(entries: dict[str, Entry], expected: str | None) -> None:
+    assert board({**DRIVER, **entries}).nvml_library == expected
+
+
+def test_the_library_is_looked_for_only_beside_a_loaded_driver() -> None:
+    assert board({f"{UBUNTU}/libnvidia-ml.so.580.126.09": b""}).nvml_library is None
 
 
 @pytest.mark.parametrize(

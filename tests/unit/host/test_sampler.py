@@ -116,6 +116,12 @@ def test_on_a_foreign_process_table_no_pid_is_looked_up() -> None:
     assert facts.nvmap.value
 
 
+def test_in_a_wsl_guest_the_pids_are_those_of_windows() -> None:
+    facts = sample({**BOARD, "dev/dxg": b""}, nvml(T4))
+    assert (facts.host_view, dict(facts.processes)) == (False, {})
+    assert facts.nvml == nvml(T4)
+
+
 def test_a_board_without_a_gpu() -> None:
     facts = sample({"proc/meminfo": b"MemTotal: 1000 kB\n"}, wanted=())
     assert facts.meminfo.value == MemInfo(total=1000 * 1024)
@@ -130,7 +136,7 @@ def test_a_board_without_a_gpu() -> None:
         ({CLIENTS: TITLE}, nvml(ORIN), 1),
         ({CLIENTS: b"other layout"}, nvml(ORIN), 1),
         ({CLIENTS: TITLE, "proc/4242/fd/3": "/dev/null"}, nvml(ORIN), 0),
-        ({CLIENTS: TITLE + ROW}, nvml(), None),  # another source tells; the walk is not made
+        ({CLIENTS: TITLE + ROW + TOTAL}, nvml(), None),  # another source tells; the walk is not made
         ({CLIENTS: TITLE}, nvml({**ORIN, "compute": T4["compute"]}), None),
         (
             {CLIENTS: TITLE},
