@@ -68,13 +68,19 @@ class BoardFiles:
     devfreq: tuple[str, ...] = ()
     """GPU nodes under ``/sys/class/devfreq``: ``ga10b``, ``gpu-gpc-0``."""
     nvmap: bool = False
-    """``/dev/nvmap`` or its debugfs folder exists: only a Tegra has it."""
+    """``/dev/nvmap``, its debugfs folder or its rows in ``/proc/meminfo`` exist: only a Tegra has them."""
+    pci_listed: bool = False
+    """Devices on the PCI bus can be seen, so that one which is not among them is not there."""
     pci_displays: int = 0
     """NVIDIA PCI display devices (vendor 10de, class 03xx) under ``/sys/bus/pci``."""
+    pci_asleep: tuple[str, ...] = ()
+    """Addresses of those of them that are powered down; to ask NVML about one would power it up."""
     proc_driver: str | None = None
     """``/proc/driver/nvidia/version``'s driver version; None without that file."""
     proc_gpus: int = 0
     """Entries under ``/proc/driver/nvidia/gpus``."""
+    nvml_library: str | None = None
+    """Version in the file name of the NVML library; looked for where a driver is loaded."""
     wsl: bool = False
     """A WSL2 kernel (``/proc/sys/kernel/osrelease`` or ``/dev/dxg``)."""
     cpuless_numa_bytes: int = 0
@@ -148,9 +154,11 @@ class NvmlProcesses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigInstance:
-    """One MIG device."""
+    """One MIG device: a compute instance of a GPU instance."""
 
     uuid: str | None
+    gi: int | None = None
+    """Number of the GPU instance, whose memory all of its compute instances share."""
     memory: NvmlMemory | None = None
     memory_v2: NvmlMemory | None = None
     compute: NvmlProcesses | None = None
@@ -168,6 +176,8 @@ class NvmlDevice:
     handle: int
     name: str | None = None
     uuid: str | None = None
+    pci_address: str | None = None
+    """As sysfs spells it, ``0000:01:00.0``; None too for a device that is on no PCI bus."""
     minor: int | None = None
     cuda_capability: tuple[int, int] | None = None
     memory: NvmlMemory | None = None
@@ -205,10 +215,10 @@ class NvmapRow:
 
 @dataclass(frozen=True, slots=True)
 class NvmapTable:
-    """The nvmap client table, every record read at its fixed place; ``total_bytes`` None without a total row."""
+    """The nvmap client table, every record read at its fixed place, and the driver's own total."""
 
     rows: tuple[NvmapRow, ...]
-    total_bytes: int | None
+    total_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +242,8 @@ class Process:
     """A kernel thread, which can never own GPU memory."""
     owner: CgroupOwner | None = None
     """None: not in any pod, or the cgroup could not be read (then ``cgroup_readable`` is False)."""
+    container_id: str | None = None
+    """The container that a path outside of all pods names: from inside a cgroup namespace the pod does not show."""
     cgroup_readable: bool = True
 
 
@@ -323,6 +335,8 @@ class ContainerFacts:
     limits: Mapping[str, int] = field(default_factory=dict)
     container_id: str | None = None
     """The current id without its ``containerd://`` scheme."""
+    former_id: str | None = None
+    """The id that it had before its last restart."""
     started_at: float | None = None
     """Unix time of ``state.running.startedAt``."""
 

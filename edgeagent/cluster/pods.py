@@ -91,16 +91,21 @@ def _container(container: Mapping[str, Any], state: Mapping[str, Any], kind: Con
     # The API server fills in a missing request from the limit; manifests and recordings may not have passed it.
     requests = {**limits, **_amounts(wanted.get("requests"))}
     running = objects.mapping(objects.mapping(state.get("state")).get("running"))
-    container_id = str(state.get("containerID") or "").rpartition("://")[2]
+    ended = objects.mapping(objects.mapping(state.get("lastState")).get("terminated"))
     return ContainerFacts(
         name=objects.text(container["name"]),
         kind=kind,
         # While a resize is under way the larger figure is what the scheduler and the kubelet count.
         requests=_larger(requests, _amounts(actual.get("requests")), _amounts(state.get("allocatedResources"))),
         limits=_larger(limits, _amounts(actual.get("limits"))),
-        container_id=container_id or None,
+        container_id=_id(state),
+        former_id=_id(ended),
         started_at=objects.unix_time(running.get("startedAt")),
     )
+
+
+def _id(state: Mapping[str, Any]) -> str | None:
+    return str(state.get("containerID") or "").rpartition("://")[2] or None
 
 
 def _pod_level(

@@ -8,13 +8,18 @@ and a discrete GPU at once, and NVML and CUDA count them in different orders.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from edgeagent.memory.devices import judge
+from edgeagent.memory.devices import NAMELESS, doubtful, judge
 from edgeagent.memory.types import Board, BoardKind, Device, Health
 
 if TYPE_CHECKING:
     from edgeagent.facts import BoardFiles, MemInfo, Nvml, Reading
+
+DRIVER_NOT_LOADED = 9
+LIBRARY_NOT_FOUND = 12
+LIB_RM_VERSION_MISMATCH = 18
 
 # What a module is, by the first four digits of its part number (NVIDIA's board ids).
 _MODULES = frozenset(
@@ -43,12 +48,13 @@ def detect(
     """The verdict on this board. ``override`` is ``unified.detect``: yes and no overrule the signs of a device."""
     signals = _signals(files, nvml.value)
     tegra = any(signal in _TEGRA_SIGNALS for signal in signals)
-    judged = judge(nvml.value, tegra=tegra, arch=files.arch, meminfo=meminfo, override=override)
+    asleep = frozenset() if tegra else _asleep(files)
+    judged = judge(nvml.value, tegra=tegra, arch=files.arch, meminfo=meminfo, override=override, asleep=asleep)
     tegra = tegra or any(device.tegra for device in judged)
     if tegra and not judged:
         judged = (_bare_igpu(files, nvml),)
-    if not tegra and not judged and _expects_nvml(files):
-        judged = _unanswered(files, nvml)
+    if not tegra and _expects_nvml(files):
+        judged += _unlisted(files, nvml, judged)
     # NVML's order is another after a restart, and CUDA's another again.
     judged = tuple(sorted(judged, key=lambda device: device.uuid or ""))
     soc = _soc(files)
@@ -69,7 +75,7 @@ def detect(
         driver_version=(answer.driver_version if answer else None) or files.proc_driver,
         cuda_version=_cuda_version(answer),
         cuda_arch=arch or _CUDA_ARCH.get(soc or ""),
-        warnings=_warnings(files, nvml, signals, tegra=tegra),
+        warnings=_warnings(files, nvml, signals, judged, tegra=tegra, readable=readable),
         devices=judged,
         readable=readable,
     )
@@ -106,13 +112,25 @@ def _expects_nvml(files: BoardFiles) -> bool:
     return files.pci_displays > 0 or files.proc_gpus > 0 or files.proc_driver is not None
 
 
+def _asleep(files: BoardFiles) -> frozenset[str | None]:
+    """Addresses of the devices that are powered down; if all are, so is one whose address NVML did not tell.
+
+    Not to be asked on a Tegra: what its own GPU holds stays in the board's memory while it is powered down.
+    """
+    everything = files.pci_asleep and len(files.pci_asleep) == files.pci_displays
+    return frozenset((*files.pci_asleep, None) if everything else files.pci_asleep)
+
+
 def _readable(files: BoardFiles, nvml: Reading[Nvml], *, tegra: bool) -> bool:
     if nvml.value is None:
         return False
     if nvml.value.library == "present" and nvml.value.init == 0:
-        return nvml.value.count is not None or bool(nvml.value.devices)
-    # A JetPack up to 5 has no NVML, and a machine without NVIDIA hardware needs none.
-    return tegra or (nvml.value.library == "absent" and not _expects_nvml(files))
+        return nvml.value.count is not None
+    # A JetPack up to 5 has no NVML, and a machine without NVIDIA hardware needs none: an image may have brought
+    # the library, which then finds no driver. That alone proves nothing, nor does it in a WSL guest.
+    driverless = nvml.value.init == DRIVER_NOT_LOADED and files.pci_listed and not files.wsl
+    missing = nvml.value.library == "absent" or driverless
+    return tegra or (missing and not _expects_nvml(files))
 
 
 def _bare_igpu(files: BoardFiles, nvml: Reading[Nvml]) -> Device:
@@ -123,7 +141,7 @@ def _bare_igpu(files: BoardFiles, nvml: Reading[Nvml]) -> Device:
     if answer is None:
         health, why = "unknown", nvml.why or "NVML gave no answer"
     elif answer.library == "present" and answer.init != 0:
-        health, why = "degraded", f"nvmlInit answered {answer.init}"
+        health, why = "degraded", _refused(files, answer.init)
     return Device(
         uuid=None,
         name=_soc(files) or "Tegra integrated GPU",
@@ -134,21 +152,38 @@ def _bare_igpu(files: BoardFiles, nvml: Reading[Nvml]) -> Device:
     )
 
 
-def _unanswered(files: BoardFiles, nvml: Reading[Nvml]) -> tuple[Device, ...]:
-    """Discrete cards that PCI or the kernel driver shows but NVML does not: there, of unknown size."""
+def _unlisted(files: BoardFiles, nvml: Reading[Nvml], listed: tuple[Device, ...]) -> tuple[Device, ...]:
+    """Cards that PCI or the kernel driver shows but NVML does not list: there, of unknown size.
+
+    Those that are powered down were not asked. While NVML answers, others are not its driver's.
+    """
     answer = nvml.value
+    asleep = 0
+    if answer is not None and answer.init in (0, LIBRARY_NOT_FOUND):
+        more = len(files.pci_asleep) - sum(device.health == "asleep" for device in listed)
+        asleep = max(0, min(more, files.pci_displays - len(listed)))
+    health: Health
+    lone = Device(uuid=None, name=NAMELESS, memory="discrete", health="asleep")
+    found = (lone,) * asleep
     if answer is not None and answer.library == "present" and answer.init == 0:
-        return ()
+        return found
     if answer is None:
-        why = nvml.why or "NVML gave no answer"
+        health, why = "unknown", nvml.why or "NVML gave no answer"
     elif answer.library == "absent":
-        why = "the NVML library is missing"
+        health, why = "degraded", "the NVML library is missing"
     else:
-        why = f"nvmlInit answered {answer.init}"
-    count = max(files.pci_displays, files.proc_gpus, 1)
-    health: Literal["unknown", "degraded"] = "unknown" if answer is None else "degraded"
-    lone = Device(uuid=None, name="NVIDIA GPU", memory="discrete", health=health, why=why)
-    return (lone,) * count
+        health, why = "degraded", _refused(files, answer.init)
+    silent = max(files.pci_displays, files.proc_gpus, 1) - asleep
+    return (*found, *(replace(lone, health=health, why=why),) * silent)
+
+
+def _refused(files: BoardFiles, code: int) -> str:
+    if code != LIB_RM_VERSION_MISMATCH:
+        return f"nvmlInit answered {code}"
+    return (
+        f"nvmlInit answered {code}: the kernel module has version {files.proc_driver or 'unknown'}, the library "
+        f"{files.nvml_library or 'unknown'}; reboot, or load the module anew"
+    )
 
 
 def _soc(files: BoardFiles) -> str | None:
@@ -182,20 +217,36 @@ def _cuda_arch(nvml: Nvml | None) -> str | None:
 
 
 def _product(files: BoardFiles, devices: tuple[Device, ...], *, tegra: bool) -> str | None:
-    names = [device.name for device in devices]
+    names = sorted((device.name for device in devices), key=lambda name: name == NAMELESS)
     if tegra:
         return files.model or (names[0] if names else None)
     return names[0] if names else files.product or files.model
 
 
-def _warnings(files: BoardFiles, nvml: Reading[Nvml], signals: tuple[str, ...], *, tegra: bool) -> tuple[str, ...]:
+def _warnings(
+    files: BoardFiles,
+    nvml: Reading[Nvml],
+    signals: tuple[str, ...],
+    devices: tuple[Device, ...],
+    *,
+    tegra: bool,
+    readable: bool,
+) -> tuple[str, ...]:
     found = []
     if nvml.value is None:
         found.append(f"NVML is not readable: {nvml.why or 'no answer'}")
-    elif nvml.value.library == "present" and nvml.value.init != 0:
-        found.append(f"nvmlInit answered {nvml.value.init}")
-    elif nvml.value.library == "absent" and not tegra and _expects_nvml(files):
+    elif nvml.value.library == "present" and nvml.value.init != 0 and (tegra or not readable):
+        found.append(_refused(files, nvml.value.init))
+    elif nvml.value.library == "absent" and not tegra and _expects_nvml(files) and None not in _asleep(files):
         found.append("NVIDIA hardware is there but the NVML library is missing")
     if tegra and files.compatible and "device-tree" not in signals:
         found.append("the device tree names no nvidia,tegra SoC although other signals say Tegra")
+    if tegra and files.soc_family and "soc0" not in signals:
+        found.append(f"the SoC family is {files.soc_family} although other signals say Tegra")
+    discrete = {device.uuid for device in devices if device.memory == "discrete"}
+    found += [
+        f"used and free memory of {device.name or NAMELESS} do not add up to its total"
+        for device in (nvml.value.devices if nvml.value else ())
+        if device.uuid in discrete and doubtful(device)
+    ]
     return tuple(found)

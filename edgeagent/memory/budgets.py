@@ -34,6 +34,8 @@ _RESOURCES = {
     "volcano.sh/vgpu-memory": MIB,
     "tencent.com/vcuda-memory": 256 * MIB,
 }
+_EACH = {"nvidia.com/gpumem": "nvidia.com/gpu", "volcano.sh/vgpu-memory": "volcano.sh/vgpu-number"}
+"""Figures that count for each of the virtual GPUs that a container asks for (README of HAMi and of volcano's vGPU)."""
 _SLICES = re.compile(r"nvidia\.com/gpu-(\d+)gb")
 
 
@@ -95,7 +97,7 @@ def _foreign(pod: PodFacts, policy: Policy, problems: list[BudgetProblem]) -> It
     limited = {key for container in pod.containers for key in container.limits}
     for key, unit in (_RESOURCES | {"aliyun.com/gpu-mem": GIB if policy.aliyun_unit == "Gi" else MIB}).items():
         if key in limited and (amount := requests.total(pod, key, "limits")):
-            yield key, amount * unit
+            yield key, (_times(pod, key, _EACH[key]) if key in _EACH else amount) * unit
     for key in sorted(limited):
         slices = _SLICES.fullmatch(key)
         if slices:
@@ -105,6 +107,11 @@ def _foreign(pod: PodFacts, policy: Policy, problems: list[BudgetProblem]) -> It
             found = _parsed(key, pod.annotations[key], parse, problems)
             if found is not None:
                 yield key, found
+
+
+def _times(pod: PodFacts, key: str, count: str) -> int:
+    """Σ of the figures of ``key``, each as often as its container asks for ``count``, at least once."""
+    return requests.effective(pod, lambda one: one.limits.get(key, 0) * max(1, one.limits.get(count, 1)))
 
 
 def _parsed(key: str, text: str, parse: Callable[[str], int], problems: list[BudgetProblem]) -> int | None:

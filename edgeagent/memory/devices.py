@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from edgeagent.facts import MemoryKind, MigInstance, NvmlDevice, NvmlMemory
@@ -10,6 +11,9 @@ from edgeagent.memory.types import Device, Health
 
 if TYPE_CHECKING:
     from edgeagent.facts import MemInfo, Nvml
+
+NAMELESS = "NVIDIA GPU"
+"""A device whose name NVML does not tell."""
 
 NOT_SUPPORTED = 3
 GPU_IS_LOST = 15
@@ -28,31 +32,45 @@ _BARE_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def judge(
-    nvml: Nvml | None, *, tegra: bool, arch: str, meminfo: MemInfo | None, override: Literal["auto", "yes", "no"]
+    nvml: Nvml | None,
+    *,
+    tegra: bool,
+    arch: str,
+    meminfo: MemInfo | None,
+    override: Literal["auto", "yes", "no"],
+    asleep: Collection[str | None] = (),
 ) -> tuple[Device, ...]:
-    """Every device of an NVML sample, MIG instances in place of their parent; () when NVML lists none."""
+    """Every device of an NVML sample, MIG instances in place of their parent; () when NVML lists none.
+
+    ``asleep``: the PCI addresses of powered-down devices, None among them if that is all there are.
+    """
     if nvml is None:
         return ()
     alone = len(nvml.devices) == 1
+    # A SoC has one GPU of its own: where one has proven to be it, weaker signs of another are faults of a card.
+    proven = any(_proven_tegra_part(device, tegra=tegra) for device in nvml.devices)
     found: list[Device] = []
     for device in nvml.devices:
-        integrated = _tegra_part(device, tegra=tegra, alone=alone, meminfo=meminfo)
+        integrated = _proven_tegra_part(device, tegra=tegra) or (
+            tegra and not proven and _like_a_tegra_part(device, alone=alone, meminfo=meminfo)
+        )
         kind = _classify(device, tegra=integrated, arch=arch, override=override)
         if device.mig_mode == 1 and kind == "discrete":
             found += [_instance(device, instance) for instance in device.mig] or [_undivided(device)]
         else:
-            found.append(_device(device, kind, tegra=integrated))
+            found.append(_device(device, kind, tegra=integrated, asleep=device.pci_address in asleep))
     return tuple(found)
 
 
-def _tegra_part(device: NvmlDevice, *, tegra: bool, alone: bool, meminfo: MemInfo | None) -> bool:
-    """This device is the SoC's own GPU. Its name proves it; on a Tegra so do weaker signs, when the name is lost."""
+def _proven_tegra_part(device: NvmlDevice, *, tegra: bool) -> bool:
+    """The SoC's own GPU by its name or, on a Tegra, by its kind of uuid."""
     if device.name and _TEGRA_NAME.search(device.name):
         return True
-    if not tegra:
-        return False
-    if device.uuid and _BARE_UUID.fullmatch(device.uuid):
-        return True
+    return tegra and bool(device.uuid and _BARE_UUID.fullmatch(device.uuid))
+
+
+def _like_a_tegra_part(device: NvmlDevice, *, alone: bool, meminfo: MemInfo | None) -> bool:
+    """Weaker signs on a Tegra, for when the name is lost."""
     if device.handle != 0:
         return alone
     memory = device.memory_v2 or device.memory
@@ -71,52 +89,58 @@ def _classify(device: NvmlDevice, *, tegra: bool, arch: str, override: Literal["
     return "unified" if tegra or integrated else "discrete"
 
 
-def _device(device: NvmlDevice, kind: MemoryKind, *, tegra: bool) -> Device:
-    name = device.name or "NVIDIA GPU"
+def _device(device: NvmlDevice, kind: MemoryKind, *, tegra: bool, asleep: bool) -> Device:
+    total, reserved, why = (None, None, "") if kind == "unified" else _memory(device.memory, device.memory_v2)
+    health, failing, why = _state(_codes(device), device.memory, device.memory_v2, why)
     if device.handle != 0:
-        return Device(
-            uuid=device.uuid,
-            name=name,
-            memory=kind,
-            health=_health(device.handle),
-            minor=device.minor,
-            tegra=tegra,
-            failing=device.handle in _FAILING,
-            why=f"handle by index answered {device.handle}",
-        )
-    if kind == "unified":
-        return Device(uuid=device.uuid, name=name, memory=kind, health="ok", minor=device.minor, tegra=tegra)
-    total, reserved, why = _memory(device.memory, device.memory_v2)
+        health, failing = _health(device.handle), device.handle in _FAILING
+        why = f"handle by index answered {device.handle}"
+    if asleep:
+        health, failing, why = "asleep", False, ""
     return Device(
         uuid=device.uuid,
-        name=name,
+        name=device.name or NAMELESS,
         memory=kind,
-        health=_memory_health(device.memory, device.memory_v2) if why else "ok",
+        health=health,
         total_bytes=total,
         reserved_bytes=reserved,
         minor=device.minor,
-        failing=bool(why) and any(call.code in _FAILING for call in (device.memory, device.memory_v2) if call),
+        tegra=tegra,
+        failing=failing,
         why=why,
     )
 
 
 def _instance(parent: NvmlDevice, instance: MigInstance) -> Device:
     total, reserved, why = _memory(instance.memory, instance.memory_v2)
+    health, failing, why = _state(_codes(instance), instance.memory, instance.memory_v2, why)
     return Device(
         uuid=instance.uuid,
-        name=f"{parent.name or 'NVIDIA GPU'} MIG",
+        name=f"{parent.name or NAMELESS} MIG",
         memory="discrete",
-        health="degraded" if why else "ok",
+        health=health,
         total_bytes=total,
         reserved_bytes=reserved,
         minor=parent.minor,
+        shares=None if instance.gi is None else (parent.uuid, instance.gi),
+        failing=failing,
         why=why,
     )
 
 
+def apart(devices: Iterable[Device]) -> tuple[Device, ...]:
+    """The devices whose memories add up: of those that share one, the first that knows its size."""
+    found: dict[object, Device] = {}
+    for place, device in enumerate(devices):
+        memory = place if device.shares is None else device.shares
+        if memory not in found or found[memory].total_bytes is None:
+            found[memory] = device
+    return tuple(found.values())
+
+
 def _undivided(parent: NvmlDevice) -> Device:
     """A card in MIG mode without an instance: nobody can use its memory."""
-    name = parent.name or "NVIDIA GPU"
+    name = parent.name or NAMELESS
     why = "MIG mode is on and there is no instance"
     return Device(uuid=parent.uuid, name=name, memory="discrete", health="degraded", minor=parent.minor, why=why)
 
@@ -135,12 +159,37 @@ def _memory(v1: NvmlMemory | None, v2: NvmlMemory | None) -> tuple[int | None, i
     return None, None, f"the memory query answered {' and '.join(codes) or 'nothing'}"
 
 
-def _memory_health(v1: NvmlMemory | None, v2: NvmlMemory | None) -> Health:
-    codes = {memory.code for memory in (v1, v2) if memory is not None}
+def doubtful(device: NvmlDevice) -> bool:
+    """Whether used and free memory do not add up to the total, by more than 1 %.
+
+    The first query counts what the driver keeps as used; in the second some drivers do, some do not.
+    """
+    for memory in (device.memory_v2, device.memory):
+        if memory is None or not memory.total or memory.used is None or memory.free is None:
+            continue
+        rest = memory.total - memory.used - memory.free
+        return not -memory.total <= 100 * rest <= memory.total + 100 * (memory.reserved or 0)
+    return False
+
+
+def _codes(device: NvmlDevice | MigInstance) -> frozenset[int]:
+    """What all calls about the device answered."""
+    calls = [device.memory, device.memory_v2, device.compute, device.graphics]
+    fields: Collection[int] = ()
+    if isinstance(device, NvmlDevice):
+        calls.append(device.mps)
+        fields = device.errors.values()
+    return frozenset((*fields, *(call.code for call in calls if call is not None)))
+
+
+def _state(codes: Collection[int], v1: NvmlMemory | None, v2: NvmlMemory | None, why: str) -> tuple[Health, bool, str]:
+    """(health, failing, what is wrong). Any call may tell that the device is lost; ``why``: its size is not known."""
     for code in (GPU_IS_LOST, RESET_REQUIRED):
         if code in codes:
-            return _health(code)
-    return "degraded"
+            return _health(code), True, why or f"NVML answers {code}"
+    if why:
+        return "degraded", any(memory.code == UNKNOWN for memory in (v1, v2) if memory is not None), why
+    return "ok", False, ""
 
 
 def _health(code: int) -> Health:

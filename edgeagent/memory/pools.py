@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY, MemoryKind
 from edgeagent.memory import reserves
+from edgeagent.memory.devices import apart
 from edgeagent.memory.types import Board, Budget, Device, Origin, Pool, Reserve
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def size(
         total = unified_total(meminfo, cpuless_numa, hugepages=config.unified.gpu_from_hugepages)
         lines = reserves.unified_lines(total, meminfo, config.reserves, kubelet)
     else:
-        counted = [device for device in key.devices if device.total_bytes is not None]
+        counted = [device for device in apart(key.devices) if device.total_bytes is not None]
         if not counted:
             return None
         total = sum(device.total_bytes or 0 for device in counted)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgeagent import quantity
 from edgeagent.facts import PID_MAX
+from edgeagent.memory.devices import apart
 
 if TYPE_CHECKING:
     from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlProcess, NvmlProcesses
@@ -29,19 +30,19 @@ def listed(nvml: Nvml, devices: Sequence[Device], memory_limit: int | None) -> t
 
     A process may stand in the compute, the graphics and the MPS list at once, so the largest
     figure per (device, pid, instance) counts; twice in one list are two contexts and add up.
-    One impossible pid or size means that the driver filled another struct than we read, and
-    makes the whole answer untrusted.
+    A card that is powered down has no process: one that holds memory on it, even a stopped
+    one, keeps it powered up (beclab/Olares#3803). One impossible pid or size means that the
+    driver filled another struct than we read, and makes the whole answer untrusted.
     """
     rows: dict[int, int | None] = {}
-    for device in devices:
-        if device.health == "lost":
-            continue
-        found = _find(nvml, device)
-        if found is None or found.compute is None or found.compute.code != 0:
+    asked = [device for device in devices if device.health not in ("lost", "asleep")]
+    for device, parts in zip(asked, _find(nvml, asked), strict=True):
+        if not parts or any(part.compute is None or part.compute.code != 0 for part in parts):
             return None, f"NVML lists no processes of {device.name}"
-        if any(lists is not None and lists.code not in _NO_LIST for lists in _lists(found)):
+        lists = [one for part in parts for one in _lists(part) if one is not None]
+        if any(one.code not in _NO_LIST for one in lists):
             return None, f"NVML lists only a part of the processes of {device.name}"
-        merged = _merged(lists for lists in _lists(found) if lists is not None and lists.code == 0)
+        merged = _merged(one for one in lists if one.code == 0)
         limit = device.total_bytes or memory_limit
         reason = _implausible(merged, limit)
         if reason:
@@ -52,14 +53,45 @@ def listed(nvml: Nvml, devices: Sequence[Device], memory_limit: int | None) -> t
     return tuple(Row(pid, used) for pid, used in sorted(rows.items())), ""
 
 
-def _find(nvml: Nvml, device: Device) -> NvmlDevice | MigInstance | None:
+def tells(nvml: Nvml, devices: Sequence[Device]) -> bool:
+    """Whether any list of these devices holds a value, to be trusted or not."""
+    lists = [one for parts in _find(nvml, devices) for part in parts for one in _lists(part) if one is not None]
+    return any(process.used for one in lists for process in one.processes)
+
+
+def in_use(nvml: Nvml, devices: Sequence[Device]) -> int | None:
+    """Bytes in use on ``devices``, by the devices' own figures; None where one does not tell.
+
+    The second memory query leaves out what the driver keeps; the first one counts it as used.
+    """
+    asked = [device for device in apart(devices) if device.health not in ("lost", "asleep")]
+    return quantity.total(_used(part) for parts in _find(nvml, asked) for part in parts)
+
+
+def _used(device: NvmlDevice | MigInstance) -> int | None:
+    answers = [memory for memory in (device.memory_v2, device.memory) if memory is not None and memory.code == 0]
+    used, total = (answers[0].used, answers[0].total) if answers else (None, None)
+    return used if used is not None and total is not None and used <= total else None
+
+
+_Parts = tuple["NvmlDevice | MigInstance", ...]
+"""Whose lists are those of one device: its own or, of a GPU in parts that is counted as a whole, those of the parts."""
+
+
+def _find(nvml: Nvml, devices: Sequence[Device]) -> list[_Parts]:
+    """What NVML lists for each of ``devices``; () where it lists nothing.
+
+    Those without a uuid go by their order: which is which does not matter, unless one is missing.
+    """
+    found: dict[str | None, list[_Parts]] = defaultdict(list)
     for candidate in nvml.devices:
-        if candidate.handle == 0 and candidate.uuid == device.uuid:
-            return candidate
         for instance in candidate.mig:
-            if instance.uuid == device.uuid:
-                return instance
-    return None
+            found[instance.uuid].append((instance,))
+        if candidate.handle == 0:
+            found[candidate.uuid].append(candidate.mig or (candidate,))
+    wanted = Counter(device.uuid for device in devices)
+    unsure = {uuid for uuid, count in wanted.items() if len(found[uuid]) != count}
+    return [() if device.uuid in unsure else found[device.uuid].pop(0) for device in devices]
 
 
 def _lists(device: NvmlDevice | MigInstance) -> tuple[NvmlProcesses | None, ...]:

@@ -22,7 +22,7 @@ WHOLE_BOARD_MARGIN = 256 * MIB
 Side = Literal["requests", "limits"]
 
 
-def _effective(pod: PodFacts, amount: Callable[[ContainerFacts], int]) -> int:
+def effective(pod: PodFacts, amount: Callable[[ContainerFacts], int]) -> int:
     """The scheduler's sum of ``amount`` over the pod's containers, without overhead and pod-level resources."""
     together = 0
     peak = 0
@@ -38,7 +38,7 @@ def _effective(pod: PodFacts, amount: Callable[[ContainerFacts], int]) -> int:
 def total(pod: PodFacts, key: str, side: Side) -> int:
     """What the pod asks for of resource ``key``, in its unit (bytes for memory)."""
     level = pod.pod_requests if side == "requests" else pod.pod_limits
-    amount = level[key] if key in level else _effective(pod, lambda container: _of(container, side).get(key, 0))
+    amount = level[key] if key in level else effective(pod, lambda container: _of(container, side).get(key, 0))
     return amount + pod.overhead.get(key, 0)
 
 
@@ -68,7 +68,7 @@ def host_parts(pod: PodFacts, key: str, pod_gpu: int | None, side: Side) -> int:
         amounts = _of(container, side)
         return host_part(amounts[MEMORY], amounts.get(key, 0)) if MEMORY in amounts else 0
 
-    return _effective(pod, part) + overhead
+    return effective(pod, part) + overhead
 
 
 def memory_limited(pod: PodFacts) -> bool:

@@ -25,6 +25,8 @@ class Device:
     reserved_bytes: int | None = None
     """What the driver keeps; None where only the first memory query answers, which does not tell it."""
     minor: int | None = None
+    shares: tuple[str | None, int] | None = None
+    """(uuid of the card, GPU instance) of a MIG device: compute instances with the same ones have one memory."""
     tegra: bool = False
     """The integrated GPU of a Tegra SoC: its processes may stand in the nvmap table."""
     failing: bool = False

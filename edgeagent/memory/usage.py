@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgeagent import quantity
-from edgeagent.facts import PID_MAX
-from edgeagent.memory.processlists import Row, listed
+from edgeagent.facts import PID_MAX, CgroupOwner
+from edgeagent.memory.processlists import Row, in_use, listed, tells
 from edgeagent.memory.types import ContainerUse, PodUse, Usage
 
 if TYPE_CHECKING:
@@ -31,16 +31,28 @@ class Source:
 
     rows: tuple[Row, ...] | None
     total: int | None
+    """Bytes in use, by the rows or, where it is more, by the driver's own sum."""
     why: str = ""
+    lost: bool = False
+    """One of the pool's devices cannot be asked any more, so it may hold what no row names."""
 
 
-def attribute(keys: Sequence[PoolKey], host: HostFacts, listed_pods: Sequence[PodFacts] | None) -> Usage:
+def attribute(
+    keys: Sequence[PoolKey],
+    host: HostFacts,
+    listed_pods: Sequence[PodFacts] | None,
+    *,
+    complete: bool = True,
+    short: Collection[str] = (),
+) -> Usage:
     """Usage of every live pod, and of what is no pod's.
 
     ``listed_pods`` None: the pods of this node are not known, so nobody can say which are leaving.
+    ``complete`` False: whether the board has further pools, or any, cannot be told.
+    ``short``: resources of ``keys`` that have lost a device, which is not among theirs any more.
     """
     pods = listed_pods or ()
-    sources = {key.resource: source(key, host) for key in keys}
+    sources = {key.resource: source(key, host, short=key.resource in short) for key in keys}
     if not host.host_view:
         foreign = "the process table is not the host's own"
         sources = {resource: Source(None, given.total, foreign) for resource, given in sources.items()}
@@ -48,10 +60,11 @@ def attribute(keys: Sequence[PoolKey], host: HostFacts, listed_pods: Sequence[Po
     for resource, given in sources.items():
         for row in given.rows or ():
             tally.count(resource, row)
-    known = all(given.rows is not None for given in sources.values())
+    known = complete and all(given.rows is not None for given in sources.values())
     live = [pod for pod in pods if pod.live]
     uses = {pod.uid: tally.use(pod, sources) for pod in live}
     # nvmap's total includes handles that no process references any more: camera driver, descriptors in flight.
+    # A card's own figure includes what crashed processes left behind.
     rest = sum(
         given.total - sum(row.bytes or 0 for row in given.rows or ())
         for given in sources.values()
@@ -73,13 +86,17 @@ def attribute(keys: Sequence[PoolKey], host: HostFacts, listed_pods: Sequence[Po
     )
 
 
-def source(key: PoolKey, host: HostFacts) -> Source:
-    """The GPU bytes by process of one pool, from the first source that holds a value."""
+def source(key: PoolKey, host: HostFacts, *, short: bool = False) -> Source:
+    """The GPU bytes by process of one pool, from the first source that holds a value. ``short``: it lost a device."""
     nvml = host.nvml.value
     limit = host.meminfo.value.total if host.meminfo.value is not None else None
     rows, why = listed(nvml, key.devices, limit) if nvml is not None else (None, host.nvml.why or "NVML gave no answer")
-    if not any(device.tegra for device in key.devices):
-        return Source(rows, _sum(rows), why)
+    # On a Tegra a list that was refused has the bytes; another table may know of a few of them only.
+    refused = rows is None and nvml is not None and tells(nvml, key.devices)
+    if refused or not any(device.tegra for device in key.devices):
+        # On unified memory the device's own figure, where a driver tells one, has the host's use in it.
+        used = in_use(nvml, key.devices) if nvml is not None and key.kind == "discrete" else None
+        return Source(rows, _whole(rows, used), why, lost=short or any(one.health == "lost" for one in key.devices))
     if rows and any(row.bytes is not None for row in rows):
         return Source(rows, _sum(rows))
     table = host.nvmap.value
@@ -101,12 +118,18 @@ def _nvmap(table: NvmapTable, limit: int | None) -> Source:
     if any(not 0 <= row.pid <= PID_MAX for row in table.rows):
         return Source(None, None, "the nvmap table has an impossible pid")
     kept = tuple(Row(row.pid, row.bytes) for row in table.rows)
-    return Source(kept, max(total, table.total_bytes or 0))
+    return Source(kept, max(total, table.total_bytes))
 
 
 def _sum(rows: tuple[Row, ...] | None) -> int | None:
     """Σ of the rows; None as soon as one of them is unknown."""
     return None if rows is None else quantity.total(row.bytes for row in rows)
+
+
+def _whole(rows: tuple[Row, ...] | None, used: int | None) -> int | None:
+    """What is in use of a pool: what the devices say, unless their processes, read a moment later, hold more."""
+    held = _sum(rows)
+    return held if held is None or used is None else max(held, used)
 
 
 def _plus(one: int | None, two: int | None) -> int | None:
@@ -140,15 +163,27 @@ class _Tally:
             self.system[resource] = _plus(self.system[resource], row.bytes)
         elif process is None or process.kernel or not process.cgroup_readable:
             self.unattributed = _plus(self.unattributed, row.bytes)
-        elif process.owner is None:
+        elif (owner := process.owner or self._by_container(process.container_id)) is None:
             self.system[resource] = _plus(self.system[resource], row.bytes)
         elif self.by_cgroup is None:
             self.unattributed = _plus(self.unattributed, row.bytes)
         else:
-            self._count_pod(resource, row, process, process.owner.pod_uid, process.owner.container_id)
+            self._count_pod(resource, row, process, owner)
 
-    def _count_pod(self, resource: str, row: Row, process: Process, cgroup_uid: str, container_id: str | None) -> None:
-        pod = self.by_cgroup.get(cgroup_uid) if self.by_cgroup else None
+    def _by_container(self, container_id: str | None) -> CgroupOwner | None:
+        """The pod of a container whose path names no pod; a container of no live pod is the host's."""
+        for uid, pod in (self.by_cgroup or {}).items():
+            if (
+                container_id is not None
+                and pod.live
+                and any(one.container_id == container_id for one in pod.containers)
+            ):
+                return CgroupOwner(uid, container_id)
+        return None
+
+    def _count_pod(self, resource: str, row: Row, process: Process, owner: CgroupOwner) -> None:
+        pod = self.by_cgroup.get(owner.pod_uid) if self.by_cgroup else None
+        container_id = owner.container_id
         if pod is None or not pod.live or not _current(pod, container_id):
             self.leaving[resource] += row.bytes or 0
             return
@@ -166,13 +201,17 @@ class _Tally:
         gpu: dict[str, int | None] = {}
         why = ""
         for resource, given in sources.items():
-            shared = resource in self.served and not self.gpu[pod.uid, resource] and _may_use(pod, resource)
+            rowless = not self.gpu[pod.uid, resource] and _may_use(pod, resource)
+            shared = rowless and resource in self.served
             blind = given.rows is None or (pod.uid, resource) in self.unknown
-            gpu[resource] = None if blind or shared else self.gpu[pod.uid, resource]
+            stranded = rowless and given.lost
+            gpu[resource] = None if blind or shared or stranded else self.gpu[pod.uid, resource]
             if blind:
                 why = given.why or "the driver does not know the memory of one of its processes"
             elif shared:
                 why = "an MPS server holds the memory of its clients"
+            elif stranded:
+                why = "it may use a GPU that is lost"
         cgroup = self.host.pods.get(pod.cgroup_uid)
         trusted = all(given.rows is not None for given in sources.values())
         return PodUse(
@@ -212,7 +251,8 @@ def _current(pod: PodFacts, container_id: str | None) -> bool:
     and counts to the pod.
     """
     ids = {container.container_id for container in pod.containers}
-    return container_id is None or container_id in ids or None in ids
+    former = {container.former_id for container in pod.containers}
+    return container_id is None or container_id in ids or (None in ids and container_id not in former)
 
 
 def _leaving(tally: _Tally, pods: Sequence[PodFacts], uses: Mapping[str, PodUse], resources: Collection[str]) -> int:

@@ -9,6 +9,7 @@ from edgeagent.plan.types import Condition
 if TYPE_CHECKING:
     from edgeagent.facts import RuntimeFacts
     from edgeagent.memory.types import Board
+    from edgeagent.plan.pressure import Danger
 
 PRESSURE = "GPUMemoryPressure"
 UNAVAILABLE = "GPUUnavailable"
@@ -16,18 +17,21 @@ MISCONFIGURED = "GPURuntimeMisconfigured"
 TYPES = (PRESSURE, UNAVAILABLE, MISCONFIGURED)
 
 
-def conditions(board: Board, runtime: RuntimeFacts, *, pressure: bool, host_over: bool) -> tuple[Condition, ...]:
+def conditions(board: Board, runtime: RuntimeFacts, danger: Danger, *, host_over: bool) -> tuple[Condition, ...]:
     """All three conditions, or none on a node that is known to have no GPU."""
     if board.kind == "none":
         return ()
-    return (_pressure(pressure=pressure, host_over=host_over), _unavailable(board), _misconfigured(runtime))
+    return (_pressure(board, danger, host_over=host_over), _unavailable(board), _misconfigured(runtime))
 
 
-def _pressure(*, pressure: bool, host_over: bool) -> Condition:
-    if not pressure:
-        return Condition(
-            type=PRESSURE, status="False", reason="MemoryAboveFloor", message="Usable memory is above the floor."
-        )
+def _pressure(board: Board, danger: Danger, *, host_over: bool) -> Condition:
+    if not danger.by_floor:
+        reason, message = "MemoryAboveFloor", "Usable memory is above the floor."
+        if board.unified is False:
+            reason, message = "MemoryNotShared", "The GPU has memory of its own, so the host's is not judged."
+        elif not danger.known:
+            reason, message = "NotReadable", "Usable memory has not been readable so far."
+        return Condition(type=PRESSURE, status="False", reason=reason, message=message)
     if host_over:
         message = (
             "Usable memory is below the floor, and processes outside pods use more than what is reserved for them."
@@ -45,17 +49,19 @@ def _unavailable(board: Board) -> Condition:
     bad = [device for device in board.devices if device.health != "ok"]
     if not bad:
         return Condition(type=UNAVAILABLE, status="False", reason="DevicesHealthy", message="Every GPU answers.")
-    worst = bad[0]
+    # A card that is powered down is no problem, beside one that is lost it is none either.
+    awake = [device for device in bad if device.health != "asleep"]
+    bad = awake or bad
     reason = {
         "lost": "DeviceLost",
         "reset-required": "ResetRequired",
         "degraded": "DeviceDegraded",
         "asleep": "DeviceAsleep",
-    }.get(worst.health, "DriverNotAnswering")
+    }.get(bad[0].health, "DriverNotAnswering")
     named = "; ".join(
         f"{device.name} {device.uuid or ''}".strip() + (f": {device.why}" if device.why else "") for device in bad
     )
-    status: Literal["True", "False"] = "False" if all(device.health == "asleep" for device in bad) else "True"
+    status: Literal["True", "False"] = "True" if awake else "False"
     return Condition(type=UNAVAILABLE, status=status, reason=reason, message=f"{named}.")
 
 

@@ -31,9 +31,11 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     verdict = boards.detect(host.files, host.nvml, host.meminfo.value, facts.config.unified.detect)
     state = replace(state, hardware=hardware.remember(known, verdict, host))
     board = hardware.seen(state.hardware, verdict)
+    board = replace(board, warnings=(*board.warnings, *host.kubelet.problems))
     pods = _pods(facts, state)
     sized = sizing.size(state, facts, board, pods)
-    used = usage.attribute(sized.counted, host, pods if facts.cluster and facts.cluster.pods is not None else None)
+    listed = pods if facts.cluster and facts.cluster.pods is not None else None
+    used = usage.attribute(sized.counted, host, listed, complete=board.kind != "unknown", short=sized.short)
     state = victims.follow(state, facts, pods, now, trusted=used.trusted)
     state = _remember_containers(state, pods, used, now)
     owner = owners.other_owner(sizing.node_of(facts))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgeagent.facts import Reading
+from edgeagent.memory.devices import NAMELESS
 from edgeagent.memory.types import Board, BoardKind, Device
 from edgeagent.plan.state import Doubt, Hardware, Known
 
@@ -46,6 +47,8 @@ def remember(before: Hardware, board: Board, host: HostFacts) -> Hardware:
     if before.sampled_at is not None and host.attributed_at <= before.sampled_at:
         return kept
     kept = replace(kept, sampled_at=host.attributed_at)
+    if _all_asleep(board):
+        return replace(kept, devices=tuple(_slept(known) for known in before.devices))
     if not board.readable or board.kind == "unknown":
         return kept
     if board.kind == "none" and before.devices:
@@ -58,19 +61,21 @@ def remember(before: Hardware, board: Board, host: HostFacts) -> Hardware:
 def seen(hardware: Hardware, now_board: Board) -> Board:
     """The board to show: the present verdict, with lost devices still listed and figures that failed from memory."""
     verdict = hardware.board
-    if gone(hardware) or verdict is None or not hardware.devices:
+    if verdict is None or not hardware.devices or hardware.absent >= PROOF:
         return now_board
+    if _all_asleep(now_board):
+        devices = tuple(known.device for known in hardware.devices)
+        return replace(verdict, devices=devices, warnings=now_board.warnings, signals=now_board.signals)
     if not now_board.readable or now_board.kind == "unknown":
         # A driver that answers with an error is broken, one that gives no answer is unknown.
-        bad = next((device for device in now_board.devices if device.health != "ok"), None)
+        bad = next((device for device in now_board.devices if device.health not in ("ok", "asleep")), None)
         health, why = (bad.health, bad.why) if bad else ("unknown", "the driver does not answer")
         devices = tuple(replace(known.device, health=health, why=why) for known in hardware.devices)
         return replace(verdict, devices=devices, warnings=now_board.warnings, readable=False, signals=now_board.signals)
     devices = tuple(known.device for known in hardware.devices)
     base = now_board if now_board.kind != "none" else verdict
-    return replace(
-        base, devices=devices, kind=_kind(base.kind, devices), unified=any(d.memory == "unified" for d in devices)
-    )
+    kind = _kind(base, now_board, devices)
+    return replace(base, devices=devices, kind=kind, unified=any(d.memory == "unified" for d in devices))
 
 
 def gone(hardware: Hardware) -> bool:
@@ -91,9 +96,19 @@ def counted(hardware: Hardware) -> tuple[Device, ...]:
     return tuple(known.device for known in hardware.devices if known.misses < PROOF)
 
 
-def _kind(kind: BoardKind, devices: tuple[Device, ...]) -> BoardKind:
+def _kind(base: Board, now_board: Board, devices: tuple[Device, ...]) -> BoardKind:
+    memories = {device.memory for device in devices}
     # A lost card does not turn a mixed board into a Jetson: keys would change their meaning.
-    return "mixed" if len({device.memory for device in devices}) > 1 else kind
+    if len(memories) > 1:
+        return "mixed"
+    if memories == {device.memory for device in now_board.devices} or "discrete" in memories:
+        return base.kind
+    return "jetson" if any(device.tegra for device in devices) else "unified"
+
+
+def _all_asleep(board: Board) -> bool:
+    """No device was asked because each of them sleeps: they are as they were, and that is known."""
+    return not board.readable and bool(board.devices) and all(device.health == "asleep" for device in board.devices)
 
 
 def _lists_all(host: HostFacts) -> bool:
@@ -116,6 +131,8 @@ def _merge(before: tuple[Known, ...], now: tuple[Device, ...], *, listed: bool) 
     for known in before:
         identity = _identity(known.device)
         device = answered.pop(identity, None) if identity is not None else None
+        if device is None and known.device.uuid is not None:  # its name, which told that it is the SoC's, is lost
+            device = answered.pop(known.device.uuid, None)
         if identity is None:
             placeholders.append(known)
         elif device is not None:
@@ -136,9 +153,14 @@ def _met(known: Known, now: Device) -> Known:
 
 
 def _kept(before: Device, now: Device) -> Device:
-    """``now``, with what it last told while a query fails: its sizes, or its name and uuid while NVML gives none."""
+    """``now``, with what it last told while a query fails: its sizes, its name, what the name tells, or its uuid."""
     if now.uuid is None and before.uuid is not None:
         now = replace(now, uuid=before.uuid, name=before.name, minor=before.minor)
+    if now.name == NAMELESS:
+        now = replace(now, name=before.name)
+        if before.memory == "unified" and now.memory == "discrete":
+            # Only its name tells that it is no card; the size that it does not tell is no fault.
+            now = replace(now, memory="unified", tegra=before.tegra, health="ok", why="")
     if now.memory == "unified" or now.total_bytes is not None:
         return now
     return replace(now, total_bytes=before.total_bytes, reserved_bytes=before.reserved_bytes)
@@ -146,8 +168,15 @@ def _kept(before: Device, now: Device) -> Device:
 
 def _missed(known: Known, now: Device | None) -> Known:
     """One more reading in which the device could not be used; ``now`` is what answered in its place, if anything."""
+    if now and now.health == "asleep":
+        return _slept(known)
     health, why = (now.health, now.why) if now else ("lost", "the device does not answer")
     return Known(replace(known.device, health=health, why=why), known.misses + 1)
+
+
+def _slept(known: Known) -> Known:
+    """A reading that did not ask the device, and need not."""
+    return Known(replace(known.device, health="asleep", why=""))
 
 
 def _unsure(known: Known) -> Known:

@@ -22,7 +22,8 @@ def _figures(view: PodView) -> str:
             f"GPU {human(used)} and host memory {human(view.use.host)} together exceed "
             f"the shared-memory budget of {human(budget.total)}"
         )
-    return f"GPU memory {human(used)} exceeds the budget of {human(budget.gpu)} ({budget.key or 'none'})"
+    beside = "" if view.use.host is None else f", beside {human(view.use.host)} of host memory"
+    return f"GPU memory {human(used)} exceeds the budget of {human(budget.gpu)} ({budget.key or 'none'}){beside}"
 
 
 def _remedy(view: PodView) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from edgeagent.memory.pools import usable
 from edgeagent.plan import messages
 from edgeagent.plan.types import Event, Finding
 from edgeagent.quantity import human, mib
@@ -37,7 +38,7 @@ def events(
     due = [
         *_budget_events(views),
         *_breach_events(facts, views, choice, observe),
-        *_pool_events(board, pools, views),
+        *_pool_events(facts, board, pools, views),
         *_node_events(facts, board, wish),
     ]
     fresh = tuple(event for key, event in due if key not in state.told)
@@ -73,14 +74,15 @@ def _breach_events(facts: Facts, views: Iterable[PodView], choice: Choice, obser
             yield ("MemoryBudgetExceeded", view.pod.uid), pod_event(view.pod, "MemoryBudgetExceeded", note)
 
 
-def _pool_events(board: Board, pools: Iterable[Pool], views: Sequence[PodView]) -> Iterator[Notice]:
-    largest = max((device.total_bytes or 0 for device in board.devices), default=0)
+def _pool_events(facts: Facts, board: Board, pools: Iterable[Pool], views: Sequence[PodView]) -> Iterator[Notice]:
+    largest = max((usable(device, facts.config.reserves) or 0 for device in board.devices), default=0)
     for pool in pools:
         for view in views:
             request = view.budgets[pool.resource].gpu_request
             # The sum over all cards is what the scheduler counts, but no allocation spans two of them.
             if pool.kind == "discrete" and request > largest > 0:
-                note = f"It asks for {mib(request)} of {pool.resource}; the largest device here has {human(largest)}."
+                most = human(largest)
+                note = f"It asks for {mib(request)} of {pool.resource}; the largest device here has {most} for pods."
                 yield ("RequestTooLarge", view.pod.uid), pod_event(view.pod, "RequestTooLarge", note)
         booked = [view for view in views if view.budgets[pool.resource].booked > 0]
         if pool.overcommitted and booked:

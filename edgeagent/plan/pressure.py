@@ -39,6 +39,8 @@ class Danger:
     """Usable memory is below the floor now; only that sets the condition."""
     need: int
     """Bytes that must come free for the floor and a margin."""
+    known: bool = False
+    """Usable memory was read, now or before."""
     begins: bool = False
     """The readings that ask for it have just begun: the decision to come needs to know who holds what."""
 
@@ -66,7 +68,14 @@ def observe(
     critical = settings.critical if settings.critical is not None else low // 2
     if pool is None or now_usable is None:
         return before, Danger(
-            now_usable, low, critical, 0.0, active=before.since is not None, by_floor=before.by_floor, need=0
+            now_usable,
+            low,
+            critical,
+            0.0,
+            active=before.since is not None,
+            by_floor=before.by_floor,
+            need=0,
+            known=bool(before.readings) or now_usable is not None,
         )
     after = _read(before, at, now_usable, max_age)
     drop = _drop(after.readings)
@@ -83,6 +92,7 @@ def observe(
         active=after.since is not None,
         by_floor=after.by_floor,
         need=need,
+        known=True,
         begins=0 < after.falling <= READINGS,
     )
 

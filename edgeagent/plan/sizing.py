@@ -39,6 +39,15 @@ class Sized:
         return GPU_MEMORY if GPU_MEMORY in named or not named else named[0]
 
     @property
+    def short(self) -> frozenset[str]:
+        """Resources of pools that have lost a device for good."""
+        return frozenset(
+            key.resource
+            for key, left in zip(self.keys, self.counted, strict=True)
+            if len(left.devices) < len(key.devices)
+        )
+
+    @property
     def unified(self) -> Pool | None:
         """The pool that shares its memory with the host."""
         return next((pool for pool in self.pools.values() if pool.kind == "unified"), None)
@@ -94,7 +103,7 @@ def _counted(key: PoolKey, state: State) -> PoolKey:
 def _fresh(key: PoolKey, facts: Facts, board: Board) -> bool:
     if key.kind == "unified":
         return facts.host.meminfo.value is not None
-    return board.readable and any(device.health == "ok" for device in key.devices)
+    return board.readable and any(device.health in ("ok", "asleep") for device in key.devices)
 
 
 def publish(
@@ -110,6 +119,11 @@ def publish(
         for key in keys
     }
     fresh = {resource: pool for resource, pool in sized.pools.items() if resource in sized.fresh}
+    for key in sized.counted:
+        # A failing card that never told its size is in the last good value and in no sum, until it is proven lost.
+        unsized = any(device.failing and device.total_bytes is None for device in key.devices)
+        if unsized and (key.resource in state.published or _on_node(node_of(facts), key.resource)):
+            fresh.pop(key.resource, None)
     # The node's own value stands in where the pool cannot be sized; it does not delay the first value of one that can.
     found = {
         key.resource: Published(amount, now)

@@ -37,7 +37,7 @@ def wish(
     if found is not None:
         needs = labels.required(pods) if facts.config.labels.removal == "when-unused" else {}
         described = labels.guard(described, found.labels, node.own_labels(found), needs)
-    wanted = conditions.conditions(board, facts.host.runtime, pressure=danger.by_floor, host_over=host_over)
+    wanted = conditions.conditions(board, facts.host.runtime, danger, host_over=host_over)
     known = state.hardware.board is not None or board.kind != "unknown"
     ready = found is not None and known and view_current(facts, now)
     requests = node.requests(found, capacity, described, wanted) if found is not None and ready else ()

@@ -70,7 +70,7 @@ def test_a_recorded_machine_is_explained_as_worked_out_by_hand(board: Path, caps
 
     found = documents(capsys.readouterr().out)
     given = yaml.safe_load((board / "expected.yaml").read_text())
-    expected = given["frames"] if "frames" in given else [given]
+    expected = given.get("frames", [given])
     assert len(found) == len(expected)
     for one, other in zip(expected, found, strict=True):
         jsonschema.validate(other, SCHEMA)

@@ -198,7 +198,7 @@ def process(holder: Holder) -> dict[str, str]:
     path = "/system.slice/gdm.service"
     if holder.owner != "host":
         path = f"/kubepods/burstable/pod{holder.owner}/{container_of(holder.owner)}"
-    stat = f"{holder.pid} (infer) S 1 1 1 0 -1 4194560 " + "0 " * 10 + f"20 0 1 0 {holder.pid * 7} " + "0 " * 30 + "\n"
+    stat = f"{holder.pid} (infer) S 1 1 1 0 -1 4194560 " + "0 " * 8 + f"20 0 1 0 {holder.pid * 7} " + "0 " * 30 + "\n"
     return {
         f"host/proc/{holder.pid}/stat": stat,
         f"host/proc/{holder.pid}/comm": "infer\n",

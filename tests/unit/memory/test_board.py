@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgeagent.facts import BoardFiles, Nvml, NvmlDevice, NvmlMemory, Reading
+from edgeagent.facts import BoardFiles, MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcesses, Reading
 from edgeagent.memory.board import detect
 from edgeagent.memory.types import Board
 from tests.unit.factories import (
@@ -23,6 +23,7 @@ from tests.unit.factories import (
     meminfo,
     nvml,
     orin_files,
+    processes,
 )
 
 ARM = "aarch64"
@@ -156,6 +157,16 @@ def test_a_driver_that_fails_on_a_machine_without_other_signs_proves_nothing() -
         assert (found.kind, found.unified, found.readable) == ("unknown", None, False)
 
 
+def test_a_library_without_a_driver_on_a_bus_without_a_card_is_no_gpu() -> None:
+    # An image has brought the library along. 9: no driver is loaded.
+    found = verdict(BoardFiles(arch="x86_64", pci_listed=True), nvml(init=9, count=None))
+    assert (found.kind, found.readable, found.devices, found.warnings) == ("none", True, (), ())
+    guest = verdict(BoardFiles(arch="x86_64", pci_listed=True, wsl=True), nvml(init=9, count=None))
+    assert guest.kind == "unknown"
+    card_there = verdict(card_files(pci_listed=True, proc_driver=None, proc_gpus=0), nvml(init=9, count=None))
+    assert [device.health for device in card_there.devices] == ["degraded"]
+
+
 def test_gb10_by_name_needs_an_arm_machine() -> None:
     spark = NvmlDevice(handle=0, name="NVIDIA GB10", uuid="GPU-1", memory=NvmlMemory(code=3))
     found = verdict(card_files(), nvml(spark))
@@ -190,7 +201,14 @@ def test_a_lost_name_of_an_integrated_gpu_is_made_up_for_by_its_uuid() -> None:
 
 def test_wsl() -> None:
     found = verdict(BoardFiles(arch="x86_64", wsl=True), nvml(card()))
-    assert (found.kind, found.unified) == ("wsl", False)
+    assert (found.kind, found.unified, found.signals) == ("wsl", False, ("nvml", "wsl"))
+    assert [(device.health, device.total_bytes) for device in found.devices] == [("ok", 46068 * MIB)]
+
+
+def test_a_wsl_guest_without_an_nvidia_card_has_none_and_one_whose_driver_fails_is_unknown() -> None:
+    guest = BoardFiles(arch="x86_64", wsl=True)
+    assert verdict(guest).kind == "none"  # its /dev/dxg may be another maker's
+    assert verdict(guest, nvml(init=999, count=None)).kind == "unknown"
 
 
 @pytest.mark.parametrize(("override", "memory"), [("yes", "unified"), ("no", "discrete"), ("auto", "discrete")])
@@ -212,6 +230,14 @@ def test_an_x86_machine_with_a_card_and_no_nvml_is_a_fault() -> None:
     assert len(found.warnings) == 1
 
 
+def test_a_driver_that_is_loaded_without_the_library_is_a_fault() -> None:
+    # Two cards by the driver's own word; the PCI bus is not to be seen, as in some containers.
+    found = verdict(BoardFiles(arch="x86_64", proc_driver="580.95.05", proc_gpus=2))
+    assert (found.kind, found.readable, found.signals) == ("discrete", False, ("proc-driver",))
+    assert [(device.health, device.total_bytes) for device in found.devices] == [("degraded", None)] * 2
+    assert len(found.warnings) == 1
+
+
 @pytest.mark.parametrize("total", [None, 0])
 def test_an_x86_card_of_unknown_size_is_a_fault(total: int | None) -> None:
     told = NvmlMemory(code=3) if total is None else NvmlMemory(code=0, total=total)
@@ -228,6 +254,27 @@ def test_driver_and_library_of_different_versions() -> None:
     assert "18" in device.why
     assert found.driver_version == "580.95.05"  # the kernel's own word
     assert any("18" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "files", [card_files(nvml_library="580.126.09"), orin_files(proc_driver="580.95.05", nvml_library="580.126.09")]
+)
+def test_a_mismatch_names_both_versions(files: BoardFiles) -> None:
+    found = verdict(files, nvml(init=18, count=None))
+    (warning,) = found.warnings
+    assert "580.95.05" in warning
+    assert "580.126.09" in warning
+    assert [(device.health, device.why) for device in found.devices] == [("degraded", warning)]
+
+
+def test_a_mismatch_with_files_that_tell_no_version() -> None:
+    (warning,) = verdict(card_files(proc_driver=""), nvml(init=18, count=None)).warnings
+    assert warning.count("unknown") == 2
+
+
+def test_another_error_at_the_start_is_no_matter_of_versions() -> None:
+    (warning,) = verdict(card_files(nvml_library="580.126.09"), nvml(init=9, count=None)).warnings
+    assert "580" not in warning
 
 
 def test_a_driver_that_does_not_answer_is_unknown_not_gone() -> None:
@@ -253,6 +300,207 @@ def test_codes_of_the_handle_and_of_the_memory_call(code: int, health: str) -> N
     assert [device.health for device in by_memory.devices] == [health]
 
 
+LISTS = ("compute", "graphics", "mps")
+
+
+@pytest.mark.parametrize("place", ["name", "uuid", "minor", "mig_mode", *LISTS])
+@pytest.mark.parametrize(
+    ("code", "health", "failing"),
+    [(15, "lost", True), (16, "reset-required", True), (999, "ok", False), (3, "ok", False)],
+)
+def test_any_call_may_tell_that_a_device_is_lost(place: str, code: int, health: str, *, failing: bool) -> None:
+    # 999 and 3 of a call that says nothing of the memory are no fault of the card.
+    answer = {place: NvmlProcesses(code)} if place in LISTS else {"errors": {place: code}}
+    (device,) = verdict(card_files(), nvml(card(**answer))).devices
+    assert (device.health, device.failing, device.total_bytes) == (health, failing, 46068 * MIB)
+
+
+@pytest.mark.parametrize(("code", "health"), [(15, "lost"), (16, "reset-required"), (3, "ok"), (999, "ok")])
+def test_an_integrated_gpu_can_be_lost_as_well(code: int, health: str) -> None:
+    thor = igpu("NVIDIA Thor", uuid="GPU-1", compute=NvmlProcesses(code))
+    assert [device.health for device in verdict(BoardFiles(arch=ARM), nvml(thor)).devices] == [health]
+
+
+@pytest.mark.parametrize(
+    ("v1", "v2", "total", "reserved", "health", "failing"),
+    [
+        (0, 0, 8 * GIB, GIB, "ok", False),
+        (0, None, 8 * GIB, None, "ok", False),  # before 510 there is no second query
+        (0, 3, 8 * GIB, None, "ok", False),
+        (0, 999, 8 * GIB, None, "ok", False),
+        (999, 0, 8 * GIB, GIB, "ok", False),
+        (3, 3, None, None, "degraded", False),
+        (4, 4, None, None, "degraded", False),
+        (999, 999, None, None, "degraded", True),
+        (None, None, None, None, "degraded", False),
+        (15, 15, None, None, "lost", True),
+        (0, 15, 8 * GIB, None, "lost", True),
+        (16, 16, None, None, "reset-required", True),
+    ],
+)
+def test_two_memory_queries(
+    v1: int | None, v2: int | None, total: int | None, reserved: int | None, health: str, *, failing: bool
+) -> None:
+    def told(code: int | None, **more: int) -> NvmlMemory | None:
+        good = {"total": 8 * GIB, **more}
+        return None if code is None else NvmlMemory(code=code, **(good if code == 0 else {}))
+
+    (device,) = verdict(card_files(), nvml(card(memory=told(v1), memory_v2=told(v2, reserved=GIB)))).devices
+    assert (device.total_bytes, device.reserved_bytes) == (total, reserved)
+    assert (device.health, device.failing) == (health, failing)
+
+
+# --- MIG -----------------------------------------------------------------------------
+
+
+def mig(*instances: MigInstance, **fields: Any) -> NvmlDevice:
+    """A card in MIG mode; what it says of itself needs a right that the agent does not have: code 4."""
+    closed = NvmlMemory(code=4)
+    return card(mig_mode=1, mig=instances, memory=closed, memory_v2=closed, compute=NvmlProcesses(4), **fields)
+
+
+def instance(number: int, total: int | None = GIB, code: int = 0, **fields: Any) -> MigInstance:
+    memory = NvmlMemory(code=code, total=total, reserved=0) if code == 0 else NvmlMemory(code=code)
+    return MigInstance(**{"uuid": f"MIG-{number}", "memory_v2": memory, "compute": processes(), **fields})
+
+
+def test_the_instances_stand_for_a_card_in_mig_mode() -> None:
+    found = verdict(card_files(), nvml(mig(instance(1), instance(2, 2 * GIB))))
+    assert [(device.uuid, device.total_bytes, device.health) for device in found.devices] == [
+        ("MIG-1", GIB, "ok"),
+        ("MIG-2", 2 * GIB, "ok"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "health", "failing"),
+    [
+        (3, "degraded", False),
+        (4, "degraded", False),
+        (999, "degraded", True),
+        (15, "lost", True),
+        (16, "reset-required", True),
+    ],
+)
+def test_an_instance_whose_memory_is_not_readable(code: int, health: str, *, failing: bool) -> None:
+    found = verdict(card_files(), nvml(mig(instance(1), instance(2, code=code))))
+    assert [(device.total_bytes, device.health, device.failing) for device in found.devices] == [
+        (GIB, "ok", False),
+        (None, health, failing),
+    ]
+
+
+def test_a_thor_in_mig_mode_is_one_gpu_that_shares_the_boards_memory() -> None:
+    none = NvmlMemory(code=3)
+    parts = [MigInstance(uuid=f"MIG-{number}", memory=none, memory_v2=none) for number in (1, 2)]
+    thor = igpu("NVIDIA Thor", uuid="GPU-1", mig_mode=1, mig=tuple(parts))
+    found = verdict(BoardFiles(arch=ARM, compatible=("nvidia,tegra264",)), nvml(thor))
+    assert found.kind == "jetson"
+    assert [(device.uuid, device.memory, device.health) for device in found.devices] == [("GPU-1", "unified", "ok")]
+
+
+# --- asleep --------------------------------------------------------------------------
+
+A, B = "0000:01:00.0", "0000:65:00.0"
+LAPTOP = card_files(pci_asleep=(A,))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ABSENT, nvml(count=None)],  # a recording without NVML, and an agent that did not ask
+    ids=["absent", "not-asked"],
+)
+def test_a_card_that_sleeps_and_was_never_asked_is_there_and_of_unknown_size(answer: Nvml) -> None:
+    found = verdict(LAPTOP, answer)
+    assert (found.kind, found.unified, found.readable, found.warnings) == ("discrete", False, False, ())
+    assert [(device.health, device.total_bytes, device.uuid, device.why) for device in found.devices] == [
+        ("asleep", None, None, "")
+    ]
+
+
+def test_a_placeholder_of_the_agent_is_that_card_and_no_second_one() -> None:
+    found = verdict(LAPTOP, nvml(NvmlDevice(handle=0, pci_address=A), count=None))
+    assert [device.health for device in found.devices] == ["asleep"]
+    assert not found.readable
+
+
+@pytest.mark.parametrize("address", [A, None])
+def test_a_card_that_sleeps_has_the_size_that_nvml_tells(address: str | None) -> None:
+    found = verdict(LAPTOP, nvml(card(pci_address=address)))
+    assert found.readable
+    assert [(device.uuid, device.health, device.total_bytes) for device in found.devices] == [
+        (CARD_UUID, "asleep", 46068 * MIB)
+    ]
+
+
+@pytest.mark.parametrize("code", [3, 15, 16, 999])
+def test_what_calls_about_a_sleeping_card_answer_is_no_fault(code: int) -> None:
+    failed = NvmlMemory(code=code)
+    (device,) = verdict(LAPTOP, nvml(card(pci_address=A, memory=failed, memory_v2=failed))).devices
+    assert (device.health, device.failing) == ("asleep", False)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_one_of_two_sleeps(*, listed: bool) -> None:
+    second = card("GPU-2", GIB, 0, pci_address=B, name="NVIDIA RTX A2000")
+    first = (card("GPU-1", pci_address=A),) if listed else ()
+    found = verdict(card_files(pci_displays=2, pci_asleep=(A,)), nvml(second, *first, count=2))
+    assert [(device.uuid, device.health) for device in found.devices] == [
+        ("GPU-1" if listed else None, "asleep"),
+        ("GPU-2", "ok"),
+    ]
+    assert found.readable
+    assert found.product != "NVIDIA GPU"  # no name where another is known
+
+
+def test_of_two_cards_without_a_library_one_sleeps_and_one_is_a_fault() -> None:
+    found = verdict(card_files(pci_displays=2, pci_asleep=(A,)))
+    assert [device.health for device in found.devices] == ["asleep", "degraded"]
+    assert len(found.warnings) == 1
+
+
+@pytest.mark.parametrize(("answer", "health"), [(None, "unknown"), (nvml(init=18, count=None), "degraded")])
+def test_a_driver_that_fails_is_seen_although_the_card_sleeps(answer: Nvml | None, health: str) -> None:
+    assert [device.health for device in verdict(LAPTOP, answer).devices] == [health]
+
+
+def test_the_gpu_of_a_tegra_is_never_asleep() -> None:
+    # It is powered down between two kernels, with all that it holds still in the board's memory.
+    files = BoardFiles(arch=ARM, compatible=("nvidia,tegra264",), pci_displays=1, pci_asleep=(A,))
+    thor = igpu("NVIDIA Thor", uuid="GPU-1", pci_address=A)
+    assert [device.health for device in verdict(files, nvml(thor)).devices] == ["ok"]
+    assert [device.health for device in verdict(files).devices] == ["ok"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "odd"),
+    [
+        # 46068 = 450 + 45618, what the driver keeps counted as used or not
+        (NvmlMemory(code=0, total=46068, reserved=450, used=450, free=45618), False),
+        (NvmlMemory(code=0, total=46068, reserved=450, used=0, free=45618), False),
+        (NvmlMemory(code=0, total=46068, used=0, free=46068 - 460), False),  # 1 % is 460.68
+        (NvmlMemory(code=0, total=46068, used=0, free=46068 - 461), True),
+        (NvmlMemory(code=0, total=46068, used=462, free=46068), True),
+        # a board in the field (leptonai/gpud#1170)
+        (NvmlMemory(code=0, total=128_501_256_192, used=6_910_320_640, free=7_976_902_656), True),
+        (NvmlMemory(code=0, total=46068, used=None, free=1), False),
+    ],
+)
+def test_figures_that_do_not_add_up_are_a_warning_and_the_total_stands(memory: NvmlMemory, *, odd: bool) -> None:
+    found = verdict(card_files(), nvml(card(memory_v2=memory)))
+    assert bool(found.warnings) is odd
+    assert [(device.total_bytes, device.health) for device in found.devices] == [(memory.total, "ok")]
+
+
+def test_on_a_tegra_with_its_gpu_a_faulty_card_stays_a_card() -> None:
+    faulty = card(memory_v2=NvmlMemory(code=3), memory=NvmlMemory(code=3))
+    as_large = card(total=8 * GIB, reserved=0)  # the host's memory
+    for second, health in ((faulty, "degraded"), (as_large, "ok")):
+        found = verdict(orin_files(), nvml(igpu(), second))
+        assert found.kind == "mixed"
+        assert [(device.memory, device.health) for device in found.devices] == [("discrete", health), ("unified", "ok")]
+
+
 def test_a_device_whose_single_fields_fail_is_kept() -> None:
     bare = NvmlDevice(handle=0, memory_v2=NvmlMemory(code=0, total=8 * GIB, reserved=0))
     (device,) = verdict(card_files(), nvml(bare)).devices
@@ -263,3 +511,6 @@ def test_signals_that_disagree_are_a_warning() -> None:
     found = verdict(BoardFiles(arch=ARM, soc_family="Tegra", compatible=("acme,box",)))
     assert found.kind == "jetson"
     assert len(found.warnings) == 1
+    other = verdict(orin_files(soc_family="Raspberry Pi"))
+    assert other.kind == "jetson"
+    assert len(other.warnings) == 1

@@ -125,7 +125,7 @@ def test_handles_that_nobody_references_are_unattributed() -> None:
 )
 def test_an_impossible_nvmap_table_is_unknown(rows: tuple[tuple[int, int], ...]) -> None:
     scene = Scene(pods=(pod(),))
-    table = NvmapTable(tuple(NvmapRow("user", "x", pid, amount) for pid, amount in rows), None)
+    table = NvmapTable(tuple(NvmapRow("user", "x", *one) for one in rows), sum(amount for _, amount in rows))
     host = replace(scene.facts().host, nvmap=Reading(0.0, table), processes={4242: in_pod(4242)})
     assert attributed(scene, host).pods["uid-a"].gpu == {GPU_MEMORY: None}
 

@@ -12,7 +12,7 @@ from edgeagent.facts import GPU_MEMORY, GPU_MILLI, BoardFiles, NodeFacts, NvmlDe
 from edgeagent.plan import node as writes
 from edgeagent.plan.conditions import conditions
 from edgeagent.plan.owners import other_owner
-from edgeagent.plan.types import Condition, Request
+from edgeagent.plan.types import Condition, Plan, Request
 from tests.unit.factories import (
     NO_RUNTIME,
     RUNTIME,
@@ -21,6 +21,7 @@ from tests.unit.factories import (
     at,
     card,
     card_scene,
+    meminfo,
     node,
     nvml,
     pod,
@@ -236,9 +237,28 @@ def test_the_runtime(runtime: RuntimeFacts, expected: tuple[str, str]) -> None:
 
 
 def test_messages_carry_no_live_figures() -> None:
-    board = Run().step(Scene()).board
-    one = conditions(board, RUNTIME, pressure=True, host_over=False)
+    plan = Run().step(Scene())
+    one = conditions(plan.board, RUNTIME, replace(plan.danger, by_floor=True), host_over=False)
     assert not any(character.isdigit() for found in one for character in found.message)
+
+
+def test_what_is_said_of_the_memory_when_nothing_is_known_of_it() -> None:
+    # No reading yet, and a reading after which one failed: only the first leaves nothing to say.
+    agent = Run()
+    assert by_type_of(agent.step(Scene(at=0.0, meminfo=replace(meminfo(), available=None)))) == "NotReadable"
+    assert by_type_of(agent.step(Scene(at=2.0))) == "MemoryAboveFloor"
+    assert by_type_of(agent.step(Scene(at=4.0, meminfo=replace(meminfo(), available=None)))) == "MemoryAboveFloor"
+
+
+def test_the_memory_of_a_host_with_a_card_is_not_judged() -> None:
+    assert by_type_of(Run().step(card_scene(card()))) == "MemoryNotShared"
+
+
+def by_type_of(plan: Plan) -> str:
+    """The reason that the first condition gives; it states no problem."""
+    (pressure,) = (one for one in plan.node.conditions if one.type == "GPUMemoryPressure")
+    assert pressure.status == "False"
+    return pressure.reason
 
 
 # --- another owner -------------------------------------------------------------------

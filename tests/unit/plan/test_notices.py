@@ -73,9 +73,9 @@ def test_figures_that_cannot_have_been_meant(fields: dict[str, Any], reason: str
     assert reasons(run, at(scene, 2.0)) == []
 
 
-def test_a_request_above_the_largest_card() -> None:
-    # two cards of 1 and 2 GiB: the scheduler sees 3, no allocation can have more than 2
-    cards = (card("GPU-1", GIB, 0), card("GPU-2", 2 * GIB, 0, minor=1))
+def test_a_request_above_what_the_largest_card_has_for_pods() -> None:
+    # Two cards of 1 GiB and of 2 GiB + 100 MiB, 100 of them the driver's: no allocation can have more than 2 GiB.
+    cards = (card("GPU-1", GIB, 0), card("GPU-2", 2 * GIB + 100 * MIB, 100 * MIB, minor=1))
     scene = card_scene(*cards, pods=(pod("a", 2 * GIB), pod("b", 2 * GIB + MIB)), node=None)
     assert ("RequestTooLarge", "pod apps/b") in reasons(Run(), scene)
     assert ("RequestTooLarge", "pod apps/a") not in reasons(Run(), scene)

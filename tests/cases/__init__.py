@@ -1,0 +1,1 @@
+"""Reports from the field, rebuilt as snapshots, with the right answer."""
