@@ -70,8 +70,14 @@ def in_use(nvml: Nvml, devices: Sequence[Device]) -> int | None:
 
 def _used(device: NvmlDevice | MigInstance) -> int | None:
     answers = [memory for memory in (device.memory_v2, device.memory) if memory is not None and memory.code == 0]
-    used, total = (answers[0].used, answers[0].total) if answers else (None, None)
-    return used if used is not None and total is not None and used <= total else None
+    if not answers:
+        return None
+    total, used, free, reserved = answers[0].total, answers[0].used, answers[0].free, answers[0].reserved
+    if used is None or total is None or used > total:
+        return None
+    # Some drivers count what they keep as used in the second query, too: then used and free are all there is.
+    kept = reserved if reserved is not None and free is not None and used + free == total else 0
+    return max(0, used - kept)
 
 
 _Parts = tuple["NvmlDevice | MigInstance", ...]

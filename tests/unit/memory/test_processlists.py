@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from edgeagent.facts import MigInstance, NvmlDevice, NvmlProcess, NvmlProcesses
-from edgeagent.memory.processlists import Row, listed
+from edgeagent.facts import MigInstance, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
+from edgeagent.memory.processlists import Row, in_use, listed
 from edgeagent.memory.types import Device
 from tests.unit.factories import CARD_UUID, GIB, MIB, card, igpu, nvml, processes
 
@@ -138,3 +138,31 @@ def test_a_part_that_lists_nothing_makes_the_whole_unknown(broken: NvmlProcesses
 
 def fields(one: NvmlDevice) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__slots__}
+
+
+# --- what a device itself says is in use ---------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        # v2, total = reserved + used + free: 1024 = 64 + 300 + 660
+        ({"memory_v2": NvmlMemory(code=0, total=GIB, reserved=64 * MIB, used=300 * MIB, free=660 * MIB)}, 300 * MIB),
+        # v2 of a driver that counts what it keeps as used, too: 1024 = 364 + 660
+        ({"memory_v2": NvmlMemory(code=0, total=GIB, reserved=64 * MIB, used=364 * MIB, free=660 * MIB)}, 300 * MIB),
+        # v1 alone does not tell what is kept
+        ({"memory": NvmlMemory(code=0, total=GIB, used=364 * MIB, free=660 * MIB), "memory_v2": None}, 364 * MIB),
+        ({"memory_v2": NvmlMemory(code=0, total=GIB, reserved=0, used=2 * GIB, free=0)}, None),  # more than there is
+        ({"memory_v2": NvmlMemory(code=0, total=GIB, reserved=0)}, None),
+        ({"memory_v2": NvmlMemory(code=3)}, None),
+    ],
+)
+def test_what_is_in_use_leaves_out_what_the_driver_keeps(memory: dict[str, Any], expected: int | None) -> None:
+    assert in_use(nvml(card(**memory)), [device()]) == expected
+
+
+def test_compute_instances_of_one_gpu_instance_use_one_memory() -> None:
+    memory = NvmlMemory(code=0, total=GIB, reserved=0, used=100 * MIB, free=924 * MIB)
+    parts = tuple(MigInstance(uuid=f"MIG-{number}", gi=2, memory_v2=memory) for number in range(2))
+    devices = [device(uuid=one.uuid, shares=(CARD_UUID, 2)) for one in parts]
+    assert in_use(nvml(card(mig_mode=1, mig=parts)), devices) == 100 * MIB
