@@ -13,7 +13,7 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,9 +23,10 @@ from edgeagent.errors import AlreadyRunningError, EdgeAgentError, InputError
 if TYPE_CHECKING:
     from edgeagent.config import Config
     from edgeagent.facts import Facts
-    from edgeagent.plan.fitting import Fitting
+    from edgeagent.plan.fitting.answer import Fitting
     from edgeagent.plan.report import Style
     from edgeagent.plan.types import Plan
+    from edgeagent.snapshot.live import Source
 
 OK = 0
 PROBLEMS = 1
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _agent_options(demo)
     demo.add_argument(
-        "--speed", type=_speed, default=1.0, metavar="N", help="run the recording N times as fast (default 1)"
+        "--speed", type=_up_to(FASTEST), default=1.0, metavar="N", help="run the recording N times as fast (default 1)"
     )
     demo.add_argument("--keep", action="store_true", help="leave agent and endpoints up when the recording has ended")
     demo.set_defaults(command=_demo)
@@ -123,7 +124,11 @@ def _record_command(record: argparse.ArgumentParser) -> None:
     record.add_argument("snapshot", type=Path, metavar="DIR", help="a new folder, or one archive if it ends in .tar.gz")
     record.add_argument("--frames", type=_frames, default=1, metavar="N", help="record N samples (default 1)")
     record.add_argument(
-        "--every", type=_seconds, default=2.0, metavar="SECONDS", help="from one sample to the next (default 2)"
+        "--every",
+        type=_up_to(SLOWEST, "of seconds"),
+        default=2.0,
+        metavar="SECONDS",
+        help="from one sample to the next (default 2)",
     )
     _board_options(record)
     record.set_defaults(command=_record)
@@ -165,30 +170,25 @@ def _agent_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bind", metavar="ADDR", help="address of the endpoint, ADDRESS:PORT; port 0 takes a free one")
 
 
-def _speed(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= FASTEST:
-        raise argparse.ArgumentTypeError(f"expected a number above 0 and up to {FASTEST}")
-    return value
+def _up_to(most: int, *of: str) -> Callable[[str], float]:
+    """An option's type: a number above 0. ``of``: what it is a number of, where that is not plain."""
+
+    def number(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = 0.0
+        if not 0 < value <= most:
+            raise argparse.ArgumentTypeError(" ".join(("expected a number", *of, f"above 0 and up to {most}")))
+        return value
+
+    return number
 
 
 def _frames(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= MOST_FRAMES:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {MOST_FRAMES}")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= SLOWEST:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0 and up to {SLOWEST}")
-    return value
 
 
 def _config(arguments: argparse.Namespace, *, installed: bool = True) -> Config:
@@ -218,7 +218,8 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from edgeagent.plan import fitting, models
+    from edgeagent.plan.fitting import models
+    from edgeagent.plan.fitting.fit import fit
 
     wanted, problems = models.parse(arguments.would_fit or ())
     if problems:
@@ -227,7 +228,7 @@ def _explain(arguments: argparse.Namespace) -> int:
     for index, (at, facts, plan) in enumerate(looks):
         # Of a series the last sample says what is bound now.
         asked = wanted if index == len(looks) - 1 else ()
-        found = fitting.fit(plan, facts, asked) if asked else None
+        found = fit(plan, facts, asked) if asked else None
         if arguments.format == "json":
             _print_json(plan, at, config, found, series=series)
         elif found is not None or not wanted:
@@ -248,18 +249,23 @@ def _looks(arguments: argparse.Namespace) -> tuple[list[tuple[float, Facts, Plan
     from edgeagent.snapshot import live
 
     config = _config(arguments)
-    facts, plan = live.look(
-        config, host_root=arguments.host_root, nvml_replay=arguments.nvml_replay, kubeconfig=arguments.kubeconfig
-    )
+    facts, plan = live.look(config, _source(arguments))
     return [(0.0, facts, plan)], config, False
 
 
+def _source(arguments: argparse.Namespace) -> Source:
+    from edgeagent.snapshot.live import Source
+
+    return Source(host_root=arguments.host_root, nvml_replay=arguments.nvml_replay, kubeconfig=arguments.kubeconfig)
+
+
 def _print_json(plan: Plan, at: float, config: Config, found: Fitting | None, *, series: bool) -> None:
-    from edgeagent.plan import explain, fitting
+    from edgeagent.plan import explain
+    from edgeagent.plan.fitting import answer
 
     document = explain.document(plan, at, config.reserves)
     if found is not None:
-        document["would_fit"] = fitting.document(found)
+        document["would_fit"] = answer.document(found)
     print(json.dumps(document, indent=None if series else 2))
 
 
@@ -301,10 +307,10 @@ def _can_show(signs: str, encoding: str) -> bool:
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    from edgeagent.snapshot.record import Source, record
+    from edgeagent.snapshot.record.board import record
 
-    source = Source(host_root=arguments.host_root, nvml_replay=arguments.nvml_replay, kubeconfig=arguments.kubeconfig)
-    done = record(arguments.snapshot, _config(arguments), source, frames=arguments.frames, every=arguments.every)
+    config, source = _config(arguments), _source(arguments)
+    done = record(arguments.snapshot, config, source, frames=arguments.frames, every=arguments.every)
     for line in done.unread:
         print(f"edgeagent: not recorded: {line}", file=sys.stderr)
     if done.unread and os.geteuid():

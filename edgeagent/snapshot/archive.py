@@ -5,12 +5,12 @@ from __future__ import annotations
 import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from edgeagent.errors import InputError
 
-Entry: TypeAlias = "bytes | str | None"
-"""A file's content, a link's text, or None for a directory."""
+if TYPE_CHECKING:
+    from edgeagent.host.files import Entry
 
 _CHUNK = 1024**2
 LIMIT = 512 * 1024**2
@@ -31,6 +31,12 @@ def load(path: Path) -> dict[str, Entry]:
     if "snapshot.yaml" not in entries:
         raise InputError(f"{path}: is no snapshot: it has no snapshot.yaml")
     return entries
+
+
+def above(name: str) -> list[str]:
+    """The folders that an entry is in, the outermost first."""
+    steps = name.split("/")
+    return ["/".join(steps[:count]) for count in range(1, len(steps))]
 
 
 def _why(error: Exception) -> str:

@@ -6,15 +6,17 @@ import asyncio
 import os
 import socket
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgeagent.cluster import node, pods
+from edgeagent.cluster import node
 from edgeagent.errors import InputError
 from edgeagent.facts import ClusterFacts, Facts
 from edgeagent.host.files import RootFiles
 from edgeagent.host.reader import BoardReader, nvml_source
 from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
+from edgeagent.snapshot.podlist import understood
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,21 +27,40 @@ if TYPE_CHECKING:
     from edgeagent.plan.types import Plan
 
 
-def look(config: Config, *, host_root: Path, nvml_replay: Path | None, kubeconfig: Path | None) -> tuple[Facts, Plan]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a board is read."""
+
+    host_root: Path
+    nvml_replay: Path | None = None
+    """A file with NVML's answers; None: the driver is asked."""
+    kubeconfig: Path | None = None
+    """None: no cluster is asked."""
+
+    def open(self) -> tuple[RootFiles, NvmlSource]:
+        """The host's files and its NVML.
+
+        Raises:
+            InputError: ``host_root`` is no directory.
+        """
+        if not self.host_root.is_dir():
+            raise InputError(f"{self.host_root}: is no directory")
+        return RootFiles(self.host_root), nvml_source(self.nvml_replay, time.monotonic)
+
+
+def look(config: Config, source: Source) -> tuple[Facts, Plan]:
     """(facts, plan): what a single sample of this board says; a single sample never evicts.
 
     Raises:
-        InputError: ``host_root`` is no directory, or this node's name is not certain.
+        InputError: there is no such board, or this node's name is not certain.
         ClusterError: the API server could not be asked.
     """
-    if not host_root.is_dir():
-        raise InputError(f"{host_root}: is no directory")
-    source = nvml_source(nvml_replay, time.monotonic)
-    return asyncio.run(_look(config, RootFiles(host_root), source, kubeconfig))
+    files, nvml = source.open()
+    return asyncio.run(_look(config, files, nvml, source.kubeconfig))
 
 
-async def _look(config: Config, files: RootFiles, source: NvmlSource, kubeconfig: Path | None) -> tuple[Facts, Plan]:
-    reader = BoardReader(files, source, data_dir=config.k3s.data_dir, clock=time.monotonic)
+async def _look(config: Config, files: RootFiles, nvml: NvmlSource, kubeconfig: Path | None) -> tuple[Facts, Plan]:
+    reader = BoardReader(files, nvml, data_dir=config.k3s.data_dir, clock=time.monotonic)
     try:
         host = await reader.sample(())
         cluster = await _cluster(config, host, kubeconfig) if kubeconfig else None
@@ -53,9 +74,8 @@ async def _look(config: Config, files: RootFiles, source: NvmlSource, kubeconfig
 
 async def _cluster(config: Config, host: HostFacts, kubeconfig: Path) -> ClusterFacts:
     found, items = await objects(config, host, kubeconfig)
-    return ClusterFacts(
-        node=node.parse(found), pods=tuple(pods.parse(item) for item in items), fresh_at=time.monotonic()
-    )
+    bound = tuple(facts for _, facts in understood(items))
+    return ClusterFacts(node=node.parse(found), pods=bound, fresh_at=time.monotonic())
 
 
 async def objects(config: Config, host: HostFacts, kubeconfig: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

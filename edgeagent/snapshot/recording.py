@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgeagent.config import Config
-    from edgeagent.snapshot.archive import Entry
+    from edgeagent.host.files import Entry
 
 FORMAT = 1
 
@@ -201,19 +201,13 @@ def _overlaid(path: Path, base: Mapping[str, Entry], frame: str, changes: Mappin
     gone = {name.strip().strip("/") for name in removed.splitlines() if name.strip()}
     # A change takes the place of whatever stands at its path, below it, or in its way.
     replaced = gone | {name for name, entry in changes.items() if entry is not None}
-    above = {parent for name in changes for parent in _up(name)}
+    folders = {parent for name in changes for parent in archive.above(name)}
     kept = {
         name: entry
         for name, entry in base.items()
-        if replaced.isdisjoint((name, *_up(name))) and not (entry is not None and name in above)
+        if replaced.isdisjoint((name, *archive.above(name))) and not (entry is not None and name in folders)
     }
     return {**kept, **{name: entry for name, entry in changes.items() if name != "removed.txt"}}
-
-
-def _up(name: str) -> list[str]:
-    """The folders that ``name`` is in."""
-    parts = name.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def _sample(path: Path, entries: Mapping[str, Entry], at: float) -> Sample:

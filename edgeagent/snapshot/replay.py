@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from edgeagent.cluster import node as nodes
-from edgeagent.cluster import pods
 from edgeagent.cluster.objects import ObjectError
 from edgeagent.errors import InputError, ReadingError
-from edgeagent.facts import ClusterFacts, Facts, Nvml, PodFacts, Reading
+from edgeagent.facts import ClusterFacts, Facts, Nvml, Reading
 from edgeagent.host import nvml_replay
 from edgeagent.host.files import TreeFiles
 from edgeagent.host.sampler import HostSampler
@@ -19,11 +17,10 @@ from edgeagent.plan import outcomes
 from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
 from edgeagent.plan.types import EvictionResult, Plan
+from edgeagent.snapshot.podlist import understood
 
 if TYPE_CHECKING:
     from edgeagent.snapshot.recording import Recording, Sample
-
-log = logging.getLogger(__name__)
 
 
 def plans(recording: Recording) -> Iterator[tuple[float, Plan]]:
@@ -34,7 +31,7 @@ def plans(recording: Recording) -> Iterator[tuple[float, Plan]]:
 def looks(recording: Recording) -> Iterator[tuple[float, Facts, Plan]]:
     """(time, facts, plan) of every sample.
 
-    An eviction is taken as accepted; the pod is gone when a later sample says so.
+    An eviction is taken as accepted, and nothing as killed: pod and processes are gone when a later sample says so.
 
     Raises:
         InputError: a source of the recording is malformed.
@@ -92,16 +89,7 @@ def _cluster(recording: Recording, sample: Sample) -> ClusterFacts | None:
     except ObjectError as error:
         raise InputError(f"{recording.name}/cluster/node.json: {error}") from error
     own = [item for item in _items(recording, sample.lists["pods"]) if _bound(item, name)]
-    return ClusterFacts(node=found, pods=tuple(_understood(own)), fresh_at=sample.at)
-
-
-def _understood(items: Iterable[Any]) -> Iterator[PodFacts]:
-    """As in a live list, one object that is not understood does not hide the others."""
-    for item in items:
-        try:
-            yield pods.parse(item)
-        except ObjectError as error:
-            log.warning("a pod is left out: %s", error)
+    return ClusterFacts(node=found, pods=tuple(facts for _, facts in understood(own)), fresh_at=sample.at)
 
 
 def _items(recording: Recording, document: Any) -> list[Any]:

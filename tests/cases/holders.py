@@ -34,6 +34,13 @@ KTHREADD = {"host/proc/2/stat": "2 (kthreadd) S 0 0 0 0 -1 2129984 " + "0 " * 8 
 
 CARD_TOTAL = 24 * GIB
 
+SYSTEM = "0::/system.slice/gdm.service"
+"""The cgroup of a process that is no pod's."""
+
+HASH = "0123456789abcdef0123456789abcdef"
+MIRROR = {"kubernetes.io/config.hash": HASH, "kubernetes.io/config.mirror": HASH, "kubernetes.io/config.source": "file"}
+"""Annotations of a static pod; its cgroup is named after the hash."""
+
 
 class Link(str):
     """The target of a symbolic link."""
@@ -155,6 +162,11 @@ def in_pod(pod_uid: str, container: str) -> str:
     return f"0::/kubepods/burstable/pod{pod_uid}/{container}"
 
 
+def pod_task(number: int, pid: int, **keys: Any) -> Files:
+    """A process in pod ``number``, with a GPU's device node open unless told otherwise."""
+    return task(pid, in_pod(uid(number), cid(number)), **{"fds": ("/dev/nvidia0",), **keys})
+
+
 def without(pid: int) -> Files:
     """A frame in which the process is gone."""
     return {"removed.txt": f"host/proc/{pid}\n"}
@@ -211,6 +223,9 @@ def cluster(*pods: dict[str, Any]) -> Files:
     return {"cluster/pods.json": {"kind": "PodList", "metadata": {"resourceVersion": "1"}, "items": list(pods)}}
 
 
+TWO_SMALL = cluster(simple(1, "pod-a", "4Gi"), simple(2, "pod-b", "4Gi"))
+
+
 # GPUs that list processes
 
 
@@ -242,6 +257,11 @@ def cards(*devices: dict[str, Any]) -> Files:
         "host/proc/meminfo": meminfo(64 * 1024 * 1024),
         "nvml.json": nvml(*devices),
     }
+
+
+def big(pid: int = 4242) -> Files:
+    """A card on which this process holds 5 GiB."""
+    return cards(card(entry(pid, 5 * GIB), used=5 * GIB))
 
 
 def thor(*entries: dict[str, Any], available_kib: int | None = None, **fields: Any) -> Files:
@@ -292,6 +312,11 @@ def table(*records: bytes, total_kib: int | None = None) -> bytes:
     if total_kib is None:
         total_kib = sum(int(record[-RECORD:][46:57]) for record in records)
     return TITLE + b"".join(records) + total(total_kib)
+
+
+def unified(*held: tuple[int, int], **keys: Any) -> Files:
+    """An Orin whose processes hold so many MiB."""
+    return orin(table(*(client(b"infer", pid, mib * 1024) for pid, mib in held)), **keys)
 
 
 # Control groups

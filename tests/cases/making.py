@@ -13,17 +13,12 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 
 from edgeagent import cli
-from tests.unit.snapshot.making import nvmap, write
+from tests.unit.snapshot.making import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pytest
-
-__all__ = [
-    "GIB", "KEY", "KIB", "MIB", "about", "conditions", "device", "explain", "frames", "gpu", "meminfo", "node", "nvmap",
-    "nvml", "pod", "pods", "process", "reserves", "stated", "write",
-]  # fmt: skip
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -117,17 +112,6 @@ def nvml(*devices: dict[str, Any], **keys: Any) -> dict[str, Any]:
         "count": {"code": 0, "value": len(devices)},
         "devices": numbered,
         **keys,
-    }
-
-
-def process(pid: int, cgroup: str, name: str = "python3", start_ticks: int = 88123) -> dict[str, str]:
-    """``/proc/<pid>`` of one process; the cgroup line as the kernel writes it, e.g. ``0::/kubepods/burstable/pod…``."""
-    stat = f"{pid} ({name}) S 1 {pid} {pid} 0 -1 4194560 " + "0 " * 8 + f"20 0 1 0 {start_ticks} " + "0 " * 30
-    return {
-        f"host/proc/{pid}/stat": stat + "\n",
-        f"host/proc/{pid}/status": f"Name:\t{name}\nPid:\t{pid}\nVmSize:\t  100000 kB\n",
-        f"host/proc/{pid}/comm": f"{name}\n",
-        f"host/proc/{pid}/cgroup": f"{cgroup}\n",
     }
 
 

@@ -13,18 +13,18 @@ import pytest
 from tests.cases.holders import (
     CLIENTS,
     RECORD,
+    SYSTEM,
     TITLE,
     Files,
-    cid,
     client,
     cluster,
     entry,
     evicted,
     held_codes,
     held_gpu,
-    in_pod,
     listed,
     orin,
+    pod_task,
     series,
     show,
     shown,
@@ -34,17 +34,10 @@ from tests.cases.holders import (
     task,
     thor,
     total,
-    uid,
 )
 from tests.cases.making import GIB, KIB, MIB, device, meminfo, nvml
 
-SYSTEM = "0::/system.slice/gdm.service"
 GPU_NODE = "/dev/nvhost-gpu"
-
-
-def pod_task(number: int, pid: int, **keys: Any) -> Files:
-    """A process in pod ``number``, with the GPU open unless told otherwise."""
-    return task(pid, in_pod(uid(number), cid(number)), **{"fds": (GPU_NODE,), **keys})
 
 
 # Recorded tables

@@ -10,7 +10,7 @@ from edgeagent.plan.report.background import Background, background
 from edgeagent.plan.report.style import Style, render
 
 if TYPE_CHECKING:
-    from edgeagent.plan.fitting import Fitting
+    from edgeagent.plan.fitting.answer import Fitting
     from edgeagent.plan.report.style import Line
 
 __all__ = ["Background", "Style", "background", "fitting", "text"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from edgeagent.plan.report.style import BLANK, Line, Span, Tone, length, line, wrapped
+from edgeagent.plan.report.style import Line, Span, Tone, heading, length, line, wrapped
 
 if TYPE_CHECKING:
     from edgeagent.plan.report.background import Background
@@ -18,7 +18,7 @@ def plan(document: dict[str, Any], background: Background, style: Style) -> Iter
     """Evictions, kills, who is held and why, events."""
     due = document["plan"]
     names = {pod["uid"]: f"{pod['namespace']}/{pod['name']}" for pod in document["pods"]}
-    yield from _title("PLAN")
+    yield from heading("PLAN")
     if background.observe:
         yield from wrapped(f"No pod is evicted: {background.observe}.", style, 2, tone="warn")
     for eviction in due["evictions"]:
@@ -44,7 +44,7 @@ def _item(verb: str, about: str, why: str, style: Style, tone: Tone) -> Iterator
 
 def node(shown: dict[str, Any], style: Style) -> Iterator[Line]:
     """Capacity, labels and conditions as they should be, and how many writes lead there."""
-    yield from _title("NODE")
+    yield from heading("NODE")
     conditions = {
         condition["type"]: f"{condition['status']} ({condition['reason']})" for condition in shown["conditions"]
     }
@@ -74,7 +74,7 @@ def findings(found: Iterable[dict[str, Any]], style: Style) -> Iterator[Line]:
     """What is wrong, and what to do."""
     items = list(found)
     if items:
-        yield from _title("FINDINGS")
+        yield from heading("FINDINGS")
     for item in items:
         tone = _SEVERITIES[item["severity"]]
         head = line("  ", Span(f"{item['severity']} {item['id']}", tone))
@@ -95,13 +95,8 @@ def _remedy(row: str, head: str, style: Style) -> Iterator[Line]:
 def gaps(background: Background, style: Style) -> Iterator[Line]:
     """What is not known, and what would make it known."""
     if background.gaps:
-        yield from _title("NOT KNOWN")
+        yield from heading("NOT KNOWN")
     for gap in background.gaps:
         yield from wrapped(f"{gap.what}: {gap.why}", style, 4, line("  ", Span("?", "warn")))
         if gap.remedy:
             yield from wrapped(gap.remedy, style, 6, "    → ", "dim")
-
-
-def _title(text: str) -> Iterator[Line]:
-    yield BLANK
-    yield line(Span(text, "strong"))

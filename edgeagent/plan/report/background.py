@@ -52,6 +52,8 @@ class Background:
     """Where a reserve that is no default was set, by pool resource and line."""
     foreign: Mapping[str, int]
     """Budgets from annotations and other projects' keys, by pool resource."""
+    computed: Mapping[str, int]
+    """What the sum leaves of a pool, before it is rounded and before what admitted pods hold counts, by resource."""
     coupled: bool
     """Host parts of pods shrink the pool (``unified.coupling: requests``)."""
     fills: Mapping[str, Fill]
@@ -80,6 +82,7 @@ def background(plan: Plan, facts: Facts, *, recorded: bool) -> Background:
             if reserve.source
         },
         foreign={pool.resource: pool.foreign_committed for pool in plan.pools},
+        computed={pool.resource: pool.computed for pool in plan.pools},
         coupled=facts.config.unified.coupling == "requests",
         fills={pool.resource: _fill(pool, plan.pods) for pool in plan.pools},
         system=_largest(_system(plan, facts)),

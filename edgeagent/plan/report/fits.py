@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgeagent.facts import GPU_MILLI
-from edgeagent.plan.models import KEYS
-from edgeagent.plan.report.style import BLANK, Line, Span, Tone, line, wrapped
+from edgeagent.plan.fitting.models import KEYS, shown
+from edgeagent.plan.report.style import BLANK, Line, Span, Tone, heading, line, wrapped
 from edgeagent.quantity import MIB, ceil_mib, human
 
 if TYPE_CHECKING:
-    from edgeagent.plan.fitting import Fitting, Place, Short
+    from edgeagent.plan.fitting.answer import Fitting, Place, Short
     from edgeagent.plan.report.style import Style
 
 _CELL = 12
@@ -22,8 +22,7 @@ def fits(document: dict[str, Any], found: Fitting, style: Style) -> Iterator[Lin
     """Each model, the sum, what would help, and the answer."""
     board = document["board"]
     yield from wrapped(f"{board['product'] or 'unknown product'} ({board['kind']})", style, 0, tone="strong")
-    yield BLANK
-    yield line(Span("WOULD IT FIT?", "strong"))
+    yield from heading("WOULD IT FIT?")
     width = max(len(place.model.name) for place in found.places)
     before: Place | None = None
     for place in found.places:
@@ -34,8 +33,7 @@ def fits(document: dict[str, Any], found: Fitting, style: Style) -> Iterator[Lin
     for note in found.notes:
         yield from wrapped(note, style, 2, tone="dim")
     if found.remedies:
-        yield BLANK
-        yield line(Span("WHAT WOULD HELP", "strong"))
+        yield from heading("WHAT WOULD HELP")
         for remedy in found.remedies:
             yield from wrapped(remedy, style, 4, "  → ")
     yield BLANK
@@ -49,7 +47,7 @@ def fits(document: dict[str, Any], found: Fitting, style: Style) -> Iterator[Lin
 
 def _place(place: Place, before: Place | None, width: int, style: Style) -> Iterator[Line]:
     mark, verdict = ("!", "does not fit") if place.short else ("+", "fits")
-    asked = ", ".join(f"{_WORDS[key]} {_amount(key, value)}" for key, value in place.model.amounts.items())
+    asked = ", ".join(f"{_WORDS[key]} {shown(key, value)}" for key, value in place.model.amounts.items())
     tone: Tone = "bad" if place.short else ""
     beside = f" (host part {human(place.host)})" if place.host else ""
     head = line(Span(f"  {mark} {place.model.name:<{width}}  {verdict:<12}  ", tone))
@@ -74,14 +72,9 @@ def _sum(found: Fitting, style: Style) -> Iterator[Line]:
     """Size, booked, asked and left of each thing that is given out."""
     width = style.width - 2 - 4 * _CELL
     titles: Mapping[str, str] = {"for pods": "size", "booked": "booked", "asked": "asked", "left": "left"}
-    yield BLANK
     heads = "".join(f"{title:>{_CELL}}" for title in titles)
-    yield line(Span(f"{'THE SUM':<{width + 2}}", "strong"), Span(heads, "dim"))
+    yield from heading(f"{'THE SUM':<{width + 2}}", Span(heads, "dim"))
     for room in found.rooms:
-        cells = "".join(f"{_amount(room.key, getattr(room, name)):>{_CELL}}" for name in titles.values())
+        cells = "".join(f"{shown(room.key, getattr(room, name)):>{_CELL}}" for name in titles.values())
         short = room.left is not None and room.left < 0
         yield line(Span(f"{'!' if short else ' '} {room.key:<{width}}{cells}", "bad" if short else ""))
-
-
-def _amount(key: str, value: int | None) -> str:
-    return str(value) if key == GPU_MILLI and value is not None else human(value)

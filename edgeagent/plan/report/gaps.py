@@ -54,7 +54,9 @@ def _attribution(plan: Plan, facts: Facts) -> Iterator[Gap]:
         return
     host = facts.host
     why = "; ".join(plan.usage.problems)
-    if not host.host_view:
+    if host.files.wsl:
+        remedy = ""  # the processes are those of Windows
+    elif not host.host_view:
         remedy = "share the host's process table: hostPID: true, or --host-root where the host's /proc is"
     elif any(device.tegra for device in plan.board.devices):
         remedy = _AS_ROOT if host.nvmap.value is not None or not host.files.nvmap else _DEBUGFS

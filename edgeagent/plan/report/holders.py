@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgeagent.facts import PREFIX
-from edgeagent.plan.report.style import BLANK, Line, Span, Tone, line, wrapped
+from edgeagent.plan.report.style import Line, Span, Tone, heading, line, wrapped
 from edgeagent.quantity import human
 
 if TYPE_CHECKING:
@@ -42,9 +42,8 @@ def holders(document: dict[str, Any], background: Background, style: Style) -> I
     rows += _others(document["host"], background)
     room = style.width - 2 - _CELL * len(titles) - 2 - len("unbudgeted")
     width = max(min(max(len(row.name) for row in rows), room), len("WHO HOLDS WHAT") - 2)
-    yield BLANK
     heads = "".join(f"{title:>{_CELL}}" for title in titles)
-    yield line(Span(f"{'WHO HOLDS WHAT':<{width + 2}}", "strong"), Span(f"{heads}  STATE", "dim"))
+    yield from heading(f"{'WHO HOLDS WHAT':<{width + 2}}", Span(f"{heads}  STATE", "dim"))
     if not pods:
         none = "Pods: none." if background.listed else "Pods: not known, no cluster was asked."
         yield from wrapped(none, style, 2)

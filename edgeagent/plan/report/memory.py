@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from edgeagent.plan.report.style import BLANK, Line, Span, line, wrapped
+from edgeagent.plan.report.style import Line, heading, wrapped
 from edgeagent.plan.survival import CALL_SECONDS, TEARDOWN_SECONDS, Outlook, Survival, tidy
 from edgeagent.quantity import human
 
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 def memory(document: dict[str, Any], background: Background, style: Style) -> Iterator[Line]:
     """Usable memory and, where CPU and GPU share it, what the board survives."""
     host = document["host"]
-    yield BLANK
-    yield line(Span("MEMORY OF THE BOARD", "strong"))
+    yield from heading("MEMORY OF THE BOARD")
     about = "Neither available nor usable memory is known"
     if host["available_bytes"] is not None:
         about = f"{human(host['available_bytes'])} available, {human(host['usable_bytes'])} usable"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgeagent.plan.report.style import BLANK, Line, Span, Tone, joined, line, wrapped
-from edgeagent.quantity import MIB, human
+from edgeagent.plan.report.style import BLANK, Line, Span, Tone, heading, joined, line, wrapped
+from edgeagent.quantity import MIB, floor_mib, human
 
 if TYPE_CHECKING:
     from edgeagent.plan.report.background import Background
@@ -26,8 +26,7 @@ _MEASURED = {"cma": "measured: CmaTotal, which GPUs cannot use", "driver": "meas
 def pool(shown: dict[str, Any], background: Background, style: Style) -> Iterator[Line]:
     """One pool."""
     about = "shared by CPU and GPU" if shown["kind"] == "unified" else "the cards' own"
-    yield BLANK
-    yield line(Span("POOL", "strong"), f"  {shown['resource']}, {about}")
+    yield from heading("POOL", f"  {shown['resource']}, {about}")
     yield BLANK
     yield from _sum(shown, background, style)
     yield BLANK
@@ -82,14 +81,13 @@ def _requests(background: Background) -> str:
 def _about_advertised(shown: dict[str, Any], background: Background) -> str:
     if shown["advertised_bytes"] is None:
         return "nothing is to be published yet"
-    parts = [line["bytes"] for line in shown["reserves"]] + [background.foreign[shown["resource"]]]
-    parts += [shown["host_committed_bytes"]] if shown["kind"] == "unified" and background.coupled else []
-    rest = max(0, shown["total_bytes"] - sum(parts)) // MIB * MIB
+    computed = background.computed[shown["resource"]]
+    rest = max(0, floor_mib(computed))
     if shown["advertised_bytes"] > rest:
         return "never below what admitted pods hold"
     if shown["advertised_bytes"] < rest:
         return "less than the sum: only what admitted pods hold, or a rise that waits"
-    return "in whole MiB" if (shown["total_bytes"] - sum(parts)) % MIB else ""
+    return "in whole MiB" if computed % MIB else ""
 
 
 def _origin(resource: str, reserve: dict[str, Any], background: Background) -> str:

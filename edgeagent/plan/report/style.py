@@ -59,6 +59,12 @@ def line(*parts: str | Span) -> Line:
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
 
 
+def heading(title: str, *beside: str | Span) -> Iterator[Line]:
+    """The first line of a part of the page, with a blank one before it. ``beside`` stands on the same line."""
+    yield BLANK
+    yield line(Span(title, "strong"), *beside)
+
+
 def wrapped(text: str, style: Style, indent: int, head: str | Line = "", tone: Tone = "") -> Iterator[Line]:
     """A sentence from column ``indent`` on; ``head`` stands before its first line and has to be no longer."""
     start = line(head) if isinstance(head, str) else head

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -167,9 +168,20 @@ def test_a_library_without_a_driver_on_a_bus_without_a_card_is_no_gpu() -> None:
     assert [device.health for device in card_there.devices] == ["degraded"]
 
 
-def test_gb10_by_name_needs_an_arm_machine() -> None:
+@pytest.mark.parametrize("name", ["NVIDIA GB10", "NVIDIA-GB10"])
+def test_an_architecture_that_is_not_known_does_not_contradict_a_gb10(name: str) -> None:
+    spark = NvmlDevice(handle=0, name=name, uuid="GPU-1", memory=NvmlMemory(code=3))
+    found = verdict(BoardFiles(arch="unknown"), nvml(spark))
+    assert (found.kind, found.unified) == ("unified", True)
+    assert [(device.memory, device.health) for device in found.devices] == [("unified", "ok")]
+    # It makes no other card integrated.
+    assert verdict(BoardFiles(arch="unknown"), nvml(card())).kind == "discrete"
+
+
+@pytest.mark.parametrize("arch", ["x86_64", "riscv64"])
+def test_gb10_by_name_needs_an_arm_machine(arch: str) -> None:
     spark = NvmlDevice(handle=0, name="NVIDIA GB10", uuid="GPU-1", memory=NvmlMemory(code=3))
-    found = verdict(card_files(), nvml(spark))
+    found = verdict(card_files(arch=arch), nvml(spark))
     assert found.kind == "discrete"
     assert [device.health for device in found.devices] == ["degraded"]
 
@@ -236,6 +248,22 @@ def test_a_driver_that_is_loaded_without_the_library_is_a_fault() -> None:
     assert (found.kind, found.readable, found.signals) == ("discrete", False, ("proc-driver",))
     assert [(device.health, device.total_bytes) for device in found.devices] == [("degraded", None)] * 2
     assert len(found.warnings) == 1
+
+
+@pytest.mark.parametrize("arch", [ARM, "unknown"])
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_a_driver_alone_is_a_jetsons_or_a_cards(arch: str, gpus: int) -> None:
+    # JetPack 5 has /proc/driver/nvidia, and neither NVML nor, in a container, a Tegra's own signs.
+    bare = BoardFiles(arch=arch, proc_driver="35.4.1", proc_gpus=gpus)
+    found = verdict(bare)
+    assert (found.kind, found.unified, found.readable, found.devices) == ("unknown", None, False, ())
+    assert found.signals == ("proc-driver",)
+    assert len(found.warnings) == 1
+    # A bus, a card on it or a library settles that.
+    for files in (replace(bare, pci_listed=True), replace(bare, pci_displays=1)):
+        assert [(device.memory, device.health) for device in verdict(files).devices] == [("discrete", "degraded")]
+    assert [device.health for device in verdict(bare, nvml(init=9, count=None)).devices] == ["degraded"]
+    assert verdict(replace(bare, nvmap=True)).kind == "jetson"
 
 
 @pytest.mark.parametrize("total", [None, 0])

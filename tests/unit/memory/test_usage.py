@@ -86,6 +86,41 @@ def test_a_thor_counts_by_nvml_even_if_nvmap_has_rows() -> None:
     assert attributed(scene, host).pods["uid-a"].gpu == {GPU_MEMORY: 2 * GIB}
 
 
+@pytest.mark.parametrize(
+    ("listed", "rows", "expected"),
+    [
+        ((0, 0), (MIB, 0), (MIB, 0)),  # zeros tell nothing beside a table that has bytes
+        ((0, None), (MIB, GIB), (MIB, GIB)),
+        ((0, 0), (0, 0), (0, 0)),  # but they stand beside one that has none
+        ((0, 0), (), (0, 0)),
+        ((0, 0), None, (0, 0)),  # and where there is no table
+        ((0, None), None, (0, None)),
+        ((GIB, 0), (MIB, MIB), (GIB, 0)),  # one value is enough
+        ((None, None), (MIB, 0), (MIB, 0)),
+        ((None, None), (0, 0), (None, None)),
+    ],
+)
+def test_on_a_tegra_the_first_source_that_holds_a_value_counts(
+    listed: tuple[int | None, ...], rows: tuple[int, ...] | None, expected: tuple[int | None, ...]
+) -> None:
+    pids = (4242, 5151)
+    thor = igpu("NVIDIA Thor", uuid="GPU-1", compute=processes(), graphics=processes(*zip(pids, listed, strict=True)))
+    table = None if rows is None else NvmapTable(tuple(map(_row, pids, rows)), sum(rows))
+    scene = Scene(pods=(pod("a"), pod("b")), nvml=nvml(thor))
+    host = replace(
+        scene.facts().host,
+        processes={4242: in_pod(4242), 5151: in_pod(5151, "b")},
+        nvmap=Reading(0.0, table, "" if table else "there is no nvmap on this board"),
+        gpu_node_holders=Reading(0.0, 2),
+    )
+    used = attributed(scene, host).pods
+    assert (used["uid-a"].gpu[GPU_MEMORY], used["uid-b"].gpu[GPU_MEMORY]) == expected
+
+
+def _row(pid: int, amount: int) -> NvmapRow:
+    return NvmapRow("user", "infer", pid, amount)
+
+
 def test_nobody_holds_a_device_node_so_nobody_holds_memory() -> None:
     assert gpu(Scene(pods=(pod(),))) == 0
 

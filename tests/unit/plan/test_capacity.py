@@ -234,6 +234,14 @@ def test_an_unreadable_meminfo_keeps_the_last_good_value() -> None:
     assert capacity(run.step(at(scene(pod("a", GIB)), 607.0))) == "6656Mi"
 
 
+def test_beside_another_owner_an_unknown_pool_offers_no_room_either() -> None:
+    run = Run()
+    given = scene(pod("a", 2 * GIB), node=node(labels={"gpu": "on"}))
+    assert capacity(run.step(replace(given, node=node()))) == "6656Mi"
+    blind = replace(given, meminfo=None)
+    assert capacity(run.step(at(blind, 2.0))) == "2048Mi"  # what the pod has; the last good value would be 6656Mi
+
+
 def test_a_driver_that_does_not_answer_keeps_the_last_good_value() -> None:
     run = Run()
     good = card_scene(card(total=GIB, reserved=0), pods=(pod("a", 256 * MIB),))

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY, PodFacts
-from edgeagent.plan import fitting, models
-from edgeagent.plan.fitting import Fitting
+from edgeagent.plan.fitting import answer, models
+from edgeagent.plan.fitting.answer import Fitting
+from edgeagent.plan.fitting.fit import fit as fitted
 from tests.unit.factories import GIB, MIB, Run, Scene, card, card_scene, config, meminfo, node, pod
 
 # 8 GiB - os 768 MiB - k3s 512 MiB - headroom 256 MiB, no CMA: 6656 MiB for pods.
@@ -20,7 +21,7 @@ BOARD = Scene(meminfo=meminfo(8 * GIB))
 def fit(scene: Scene, *wishes: str) -> Fitting:
     wanted, problems = models.parse(wishes)
     assert problems == ()
-    return fitting.fit(Run().step(scene), scene.facts(), wanted)
+    return fitted(Run().step(scene), scene.facts(), wanted)
 
 
 def shorts(found: Fitting) -> list[list[tuple[str, int | None]]]:
@@ -99,7 +100,7 @@ def test_the_schedulers_own_memory() -> None:
     found = fit(scene, "a=gpu:1Gi,memory:2Gi")
     assert shorts(found) == [[("memory", GIB)]]
     assert "MemTotal" not in found.places[0].short[0].why
-    assert found.rooms[1] == fitting.Room(key="memory", size=4 * GIB, booked=3 * GIB, asked=2 * GIB)
+    assert found.rooms[1] == answer.Room(key="memory", size=4 * GIB, booked=3 * GIB, asked=2 * GIB)
 
 
 def test_a_kubelet_without_reserves_books_all_of_memtotal() -> None:
@@ -176,6 +177,6 @@ def test_pods_that_are_not_known_are_said() -> None:
 
 @pytest.mark.parametrize(("wish", "fits"), [("a=gpu:1Gi", True), ("a=gpu:7Gi", False)])
 def test_the_answer_as_json(wish: str, fits: bool) -> None:  # noqa: FBT001 (a parameter of the table)
-    found = fitting.document(fit(BOARD, wish))
+    found = answer.document(fit(BOARD, wish))
     assert set(found) == {"fits", "models", "sum", "remedies", "notes"}
     assert found["fits"] is fits

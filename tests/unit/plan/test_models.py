@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY
-from edgeagent.plan import models
+from edgeagent.plan.fitting import models
 from tests.unit.factories import GIB, MIB
 
 

@@ -135,7 +135,9 @@ def shown(**changes: Any) -> Shown:
         loops={"cycle": LoopHealth(beat_at=NOW, allowed=30.0), "watch": LoopHealth(beat_at=NOW - 20, allowed=90.0)},
         readings=READINGS,
         cluster=CLUSTER,
-        counters=Counters(cycles=7, evictions={("gpu", "accepted"): 2}, api_calls={("PATCH", "200"): 1}),
+        counters=Counters(
+            cycles=7, evictions={("gpu", "accepted"): 2}, kills={"killed": 3}, api_calls={("PATCH", "200"): 1}
+        ),
         cost=Cost(resident_bytes=40 * MIB, cpu_seconds=1.5, open_files=20, threads=3, started=WALL - 100),
     )
     return replace(whole, **changes)

@@ -34,6 +34,12 @@ CASES: dict[str, tuple[Shown | None, float, list[str], bool]] = {
     "one failed reading, value still good": (shown(readings=reading("nvmap", why="EIO")), NOW, [], False),
     "stale": (shown(readings=reading("nvmap", succeeded_at=NOW - 11)), NOW, ["reading-stale:nvmap"], False),
     "never read": (shown(readings=reading("nvmap", succeeded_at=None)), NOW, ["reading-stale:nvmap"], False),
+    "never read, and cannot be": (
+        shown(readings=reading("nvmap", succeeded_at=None, why="foreign", never="not here")),
+        NOW,
+        [],
+        False,
+    ),
     "driver hangs": (shown(readings=reading("nvml", waiting_since=NOW - 120)), NOW, ["nvml-stalled"], False),
     "API down for 1 h": (
         shown(cluster=cluster(fresh_at=NOW - 3600, succeeded_at=NOW - 3600)),
@@ -113,6 +119,15 @@ def test_verbose_lists_what_is_well_too() -> None:
         "sample-stale",
     }
     assert "checks" not in health.readyz(shown(), NOW)[1]
+
+
+def test_verbose_says_what_a_board_cannot_give() -> None:
+    status, body = health.readyz(
+        shown(readings=reading("nvmap", succeeded_at=None, never="not here")), NOW, verbose=True
+    )
+
+    assert status == 200
+    assert {"name": "reading-stale:nvmap", "ok": True, "message": "not here"} in body["checks"]
 
 
 def test_loops_that_turn_after_the_last_cycle_are_seen() -> None:

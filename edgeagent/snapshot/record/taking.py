@@ -1,0 +1,107 @@
+"""Samples of the real board for a snapshot, with everything that their readers asked for and were told."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgeagent.cluster import node as nodes
+from edgeagent.facts import ClusterFacts, Facts
+from edgeagent.host.nvml_worker import NvmlWorker
+from edgeagent.host.sampler import HostSampler
+from edgeagent.snapshot import live
+from edgeagent.snapshot.podlist import understood
+from edgeagent.snapshot.record.noting import NotingFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from edgeagent.config import Config
+    from edgeagent.facts import HostFacts, PodFacts
+    from edgeagent.host.files import RootFiles
+    from edgeagent.host.nvml import NvmlSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One sample of all sources."""
+
+    at: float
+    """Monotonic second."""
+    wall: float
+    """Unix time."""
+    host: HostFacts
+    noted: NotingFiles
+    node: Mapping[str, Any] | None
+    """The v1 Node; None: no cluster was asked."""
+    pods: tuple[Mapping[str, Any], ...]
+    bound: tuple[PodFacts, ...]
+
+
+async def samples(
+    files: RootFiles, nvml: NvmlSource, config: Config, kubeconfig: Path | None, times: list[float]
+) -> list[Sample]:
+    """A sample at each of ``times``, in seconds from now."""
+    worker = NvmlWorker(nvml, clock=time.monotonic)
+    start = time.monotonic()
+    taken = []
+    try:
+        for due in times:
+            await asyncio.sleep(max(0.0, start + due - time.monotonic()))
+            taken.append(await _sample(files, worker, config, kubeconfig))
+    finally:
+        worker.close()
+    return taken
+
+
+async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, kubeconfig: Path | None) -> Sample:
+    """One sample in which nothing is taken over from an earlier one: that is what a replay makes of it."""
+    node: Mapping[str, Any] | None = None
+    listed: tuple[tuple[Mapping[str, Any], PodFacts], ...] = ()
+    if kubeconfig:
+        host = await _host(HostSampler(files, clock=time.monotonic, data_dir=config.k3s.data_dir), worker, ())
+        node, items = await live.objects(config, host, kubeconfig)
+        listed = tuple(understood(items))
+    noted = NotingFiles(files)
+    sampler = HostSampler(noted, clock=time.monotonic, data_dir=config.k3s.data_dir)
+    at, wall = time.monotonic(), int(time.time() * 1000) / 1000  # as it is written
+    host = await _host(sampler, worker, [facts.cgroup_uid for _, facts in listed])
+    return Sample(
+        at=at,
+        wall=wall,
+        host=host,
+        noted=noted,
+        node=node,
+        pods=tuple(item for item, _ in listed),
+        bound=tuple(facts for _, facts in listed),
+    )
+
+
+async def _host(sampler: HostSampler, worker: NvmlWorker, wanted: Any) -> HostFacts:
+    loop = asyncio.get_running_loop()
+    nvml = await worker.sample(await loop.run_in_executor(None, sampler.power))
+    return await loop.run_in_executor(None, sampler.sample, nvml, wanted)
+
+
+def facts(config: Config, sample: Sample) -> Facts:
+    """What a decision about the board itself is made from, at the time of ``sample``."""
+    node = nodes.parse(sample.node) if sample.node is not None else None
+    cluster = ClusterFacts(node=node, pods=sample.bound, fresh_at=sample.at) if node else None
+    return Facts(wall=sample.wall, config=config, host=sample.host, cluster=cluster)
+
+
+def unread(samples: list[Sample]) -> Iterator[str]:
+    """What could not be read, one line for all processes alike."""
+    nvml = dict.fromkeys(sample.host.nvml.why for sample in samples if sample.host.nvml.value is None)
+    yield from (f"NVML: {why}" for why in nvml)
+    refused = Counter(
+        (re.sub(r"^proc/\d+/", "proc/*/", path), why)
+        for path, why in {path: why for sample in samples for path, why in sample.noted.refused.items()}.items()
+    )
+    for (path, why), count in sorted(refused.items()):
+        yield f"{path}: {why}" + (f" ({count} of them)" if count > 1 else "")
