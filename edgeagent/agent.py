@@ -24,7 +24,9 @@ from edgeagent.host.files import RootFiles
 from edgeagent.host.reader import BoardReader, nvml_source
 from edgeagent.plan import cadence, keeping, outcomes
 from edgeagent.plan.decide import decide
+from edgeagent.plan.kills import CRITICAL
 from edgeagent.plan.state import State
+from edgeagent.reconcile.kill import Killer
 from edgeagent.reconcile.link import Link
 from edgeagent.reconcile.reconciler import Reconciler
 from edgeagent.system import statefile
@@ -80,6 +82,9 @@ class Agent:
         self._evicting: Plan | None = None
         self.evictions: Counter[tuple[str, str]] = Counter()
         """Eviction calls by (breach, outcome)."""
+        self.kills: Counter[str] = Counter()
+        """Processes that were to be killed, by outcome."""
+        self._alarm = ""
         self._kept: dict[str, Any] | None = None
         self._saving: asyncio.Task[None] | None = None
         self.cycles = 0
@@ -89,8 +94,10 @@ class Agent:
         self._rng = random.Random()  # noqa: S311 (jitter, not secrets)
         self._wake = asyncio.Event()
         self._options = options
+        files = RootFiles(options.host_root)
+        self._killer = Killer(files, clock=clock)
         self.reader = BoardReader(
-            RootFiles(options.host_root),
+            files,
             nvml_source(options.nvml_replay, clock),
             data_dir=config.k3s.data_dir,
             clock=clock,
@@ -132,6 +139,7 @@ class Agent:
         host = await self._read()
         now = self.now()
         self.state, self.plan = decide(self.state, self._facts(host, now), now)
+        await self._kill(self.plan)
         self.hand_over(self.plan)
         self._keep()
         self.cycles += 1
@@ -154,6 +162,20 @@ class Agent:
     def _facts(self, host: HostFacts, now: float) -> Facts:
         own_pod = os.environ.get("POD_UID")
         return Facts(wall=self._wall(), config=self.config, host=host, cluster=self.link.facts(now), own_pod=own_pod)
+
+    async def _kill(self, plan: Plan) -> None:
+        """The last resort, before all else; a board whose memory ends while nobody is killed is told of in the log."""
+        for kill in plan.kills:
+            result = await asyncio.to_thread(self._killer.kill, kill)
+            ends = [outcome for _, outcome in result.outcomes]
+            self.kills.update(ends)
+            if "killed" in ends:
+                log.warning("MemoryBudgetKilled pod %s: %s", kill.key, kill.message)
+            self.state = outcomes.killed(self.state, plan, result, self.now())
+        alarm = next((finding.summary for finding in plan.findings if finding.id == CRITICAL), "")
+        if alarm and alarm != self._alarm:
+            log.warning("%s", alarm)
+        self._alarm = alarm
 
     def hand_over(self, plan: Plan) -> None:
         """Give a plan to those who carry it out."""
@@ -182,14 +204,20 @@ class Agent:
         self._wake.clear()
 
     async def _remember(self) -> None:
-        """Take up what an earlier run on this boot has left."""
-        if self._options.state_dir is None or self.host is None:
+        """Take up what an earlier run on this machine has left."""
+        folder = self._options.state_dir
+        if folder is None or self.host is None:
             return
-        document = await asyncio.to_thread(statefile.read, self._options.state_dir)
-        self.state = keeping.restored(document, self._origin(self.host), self.now()) or self.state
+        document = await asyncio.to_thread(statefile.read, folder)
+        if document is None:
+            return
+        self.state, ignored = keeping.restored(document, self._origin(self.host), self.now())
+        if ignored:
+            log.warning("%s is not used: %s", folder / statefile.NAME, ignored)
 
     def _origin(self, host: HostFacts) -> keeping.Origin:
-        return keeping.Origin(host.files.boot_id, str(self._options.host_root.absolute()))
+        root = str(self._options.host_root.absolute())
+        return keeping.Origin(host.files.boot_id, root, host.files.machine_id)
 
     def _keep(self) -> None:
         """Write what outlives the process, in the background and only when it changed."""

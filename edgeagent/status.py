@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from edgeagent.plan.types import Plan
     from edgeagent.reconcile.node import NodeOutcome
 
+FOREIGN_PIDS = "attribution is not available: the processes that NVML lists in a WSL guest are those of Windows"
 SLOWEST_CYCLE = 30.0
 """Seconds without a completed cycle after which only a restart helps; at least ten intervals."""
 FORBIDDEN = 403
@@ -88,12 +90,11 @@ class Status:
         if host.nvml.value is None or host.nvml.value.devices or not plan.board.readable:
             yield "nvml", self._reading("nvml", host.nvml, frozenset({"devices"}))
         if plan.pools:
-            known = plan.usage.system_gpu
+            # Every source was read, whether or not a driver knows the figure of each process.
+            trusted = True if plan.usage.trusted else None
             why = "; ".join(plan.usage.problems)
-            yield (
-                "attribution",
-                self._reading("attribution", Reading(host.attributed_at, known, why), frozenset({"gpu"})),
-            )
+            reading = self._reading("attribution", Reading(host.attributed_at, trusted, why), frozenset({"gpu"}))
+            yield "attribution", replace(reading, never=FOREIGN_PIDS if host.files.wsl else "")
 
     def _reading(self, name: str, reading: Reading[object], feeds: frozenset[Feed]) -> ReadingHealth:
         if reading.value is not None:
@@ -150,6 +151,7 @@ class Status:
         return Counters(
             cycles=agent.cycles,
             evictions=dict(agent.evictions),
+            kills=dict(agent.kills),
             api_calls=dict(client.calls) if client else {},
             repatches=reconciler.node.restores if reconciler else 0,
             unknown_pods=self._unknown_pods,

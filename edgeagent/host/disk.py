@@ -64,18 +64,18 @@ class RootFiles:
 
     def names(self, path: str) -> tuple[str, ...]:
         """See ``Files.names``."""
-        with self._directory(path) as descriptor:
+        with self.directory(path) as descriptor:
             return _listed(descriptor)
 
     def folders(self, path: str) -> tuple[str, ...]:
         """See ``Files.folders``."""
-        with self._directory(path) as descriptor, os.scandir(descriptor) as entries:
+        with self.directory(path) as descriptor, os.scandir(descriptor) as entries:
             return tuple(sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False)))
 
     def links(self, path: str) -> dict[str, str]:
         """See ``Files.links``."""
         found = {}
-        with self._directory(path) as descriptor:
+        with self.directory(path) as descriptor:
             for name in _listed(descriptor):
                 try:
                     found[name] = os.readlink(name, dir_fd=descriptor)
@@ -102,6 +102,20 @@ class RootFiles:
                 return None
             raise
         return status.st_dev, status.st_ino, status.st_nlink, status.st_size, status.st_mtime_ns
+
+    @contextmanager
+    def directory(self, path: str) -> Iterator[int]:
+        """A directory, open for as long as the context lasts.
+
+        Raises:
+            OSError: as ``names``.
+        """
+        with self._at(path) as node:
+            descriptor = os.open(f"/proc/self/fd/{node}", _READ | os.O_DIRECTORY)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def top(self) -> int:
         """See ``Tree.top``; a node is a descriptor that only names its file."""
@@ -135,15 +149,6 @@ class RootFiles:
     def _node(self, path: str, *, follow: bool) -> int:
         mount, rest = self._cgroup(path)
         return resolve(self, path, follow=follow) if mount is None else os.open(rest, _LOOK, dir_fd=mount)
-
-    @contextmanager
-    def _directory(self, path: str) -> Iterator[int]:
-        with self._at(path) as node:
-            descriptor = os.open(f"/proc/self/fd/{node}", _READ | os.O_DIRECTORY)
-        try:
-            yield descriptor
-        finally:
-            os.close(descriptor)
 
     def _open(self, path: str) -> int:
         mount, rest = self._cgroup(path)

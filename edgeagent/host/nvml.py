@@ -4,7 +4,8 @@ Every function may fail by itself; a failed field is recorded with NVML's return
 process must not fork once NVML is initialised; its state does not survive that.
 
 A card that sleeps is not asked, because every call wakes it; what it last said of itself is
-said for it, without processes: a process that has memory on a card keeps it powered up.
+said for it, without processes: a process that has memory on a card keeps it powered up. Only
+one that has told nothing yet is woken, once: its size is known nowhere else.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from edgeagent.host.power import Power, address
 
 # nvml.h, nvmlReturn_t
 INVALID_ARGUMENT = 2
+NOT_SUPPORTED = 3
 NOT_FOUND = 6
 INSUFFICIENT_SIZE = 7
 LIBRARY_NOT_FOUND = 12
@@ -66,27 +68,34 @@ class PynvmlSource:
         self._failure: Nvml | None = None
         self._restart: float | None = None
         self._last = Nvml(library="present")
+        self._settled: set[str] = set()
+        """Addresses of cards that have told their size, or that NVML has told nothing of: asked again only if awake."""
 
     def sample(self, power: Power = ALL) -> Nvml:
         """See ``NvmlSource.sample``; initialises, and does so again at a slow pace after a failure or a lost GPU."""
         known = {device.pci_address: device for device in self._last.devices}
-        spared = [*power.asleep, *(one for one in power.idle if one in known and not _lost(known[one]))]
+        lost = {device.pci_address for device in self._last.devices if _lost(device)}
+        spared = [one for one in power.asleep if one in self._settled]
+        spared += [one for one in power.idle if one in self._settled and one not in lost]
         if None in known:  # a GPU without an address is found only among all of them: a Tegra's own, or a lost one
             spared = []
-        asked = tuple(one for one in (*power.busy, *power.idle) if one not in spared)
+        asked = tuple(one for one in (*power.busy, *power.idle, *power.asleep) if one not in spared)
         if spared and not asked:
             self.close()  # initialised, it would keep them from sleeping
             return self._complete(replace(self._last, devices=()), spared)
         nvml = self._sample(asked if spared else None, cards=len(asked) + len(spared))
         if nvml.init or nvml.count is None:
             return nvml
+        silent = {device.pci_address for device in nvml.devices if not _told(device)}
+        if None not in silent:  # else any of them may be that one
+            self._settled.update(one for one in asked if one not in silent)
         return self._complete(nvml, spared)
 
     def _complete(self, nvml: Nvml, spared: Sequence[str]) -> Nvml:
         """``nvml`` with what the cards that were not asked last said of themselves."""
         known = {device.pci_address: device for device in self._last.devices}
         answered = {device.pci_address for device in nvml.devices}
-        kept = (known.get(one, NvmlDevice(handle=0, pci_address=one)) for one in spared if one not in answered)
+        kept = (known[one] for one in spared if one in known and one not in answered)
         self._last = replace(nvml, devices=(*nvml.devices, *map(_unused, kept)))
         return self._last
 
@@ -268,6 +277,13 @@ def _lost(device: NvmlDevice) -> bool:
     calls = (device.memory, device.memory_v2, device.compute, device.graphics, device.mps)
     codes.update(call.code for call in calls if call)
     return not codes.isdisjoint({GPU_IS_LOST, RESET_REQUIRED})
+
+
+def _told(device: NvmlDevice) -> bool:
+    """The size of the device is known, or that it has none of its own."""
+    sizes = (device.memory, device.memory_v2)
+    known = any(one and (one.total if one.code == 0 else one.code == NOT_SUPPORTED) for one in sizes)
+    return device.handle == 0 and (device.mig_mode == 1 or known)
 
 
 def _unused(device: NvmlDevice) -> NvmlDevice:

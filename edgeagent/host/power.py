@@ -2,7 +2,8 @@
 
 A card with runtime power management is powered down some seconds after its last user has let
 go of it. Every NVML call powers it up again, and NVML that is merely initialised counts as a
-user. So one that sleeps is not asked, and one that nobody holds is let go of.
+user. So each is asked once, for its size; then one that sleeps is not asked, and one that
+nobody holds is let go of.
 
 Files: Documentation/ABI/testing/sysfs-devices-power and sysfs-bus-pci of the Linux kernel;
 /proc/driver/nvidia/gpus/*/power: the chapter on runtime D3 in the README of NVIDIA's driver.

@@ -53,7 +53,7 @@ def detect(
     tegra = tegra or any(device.tegra for device in judged)
     if tegra and not judged:
         judged = (_bare_igpu(files, nvml),)
-    if not tegra and _expects_nvml(files):
+    if not tegra and _expects_nvml(files) and not _driver_alone(files, nvml.value):
         judged += _unlisted(files, nvml, judged)
     # NVML's order is another after a restart, and CUDA's another again.
     judged = tuple(sorted(judged, key=lambda device: device.uuid or ""))
@@ -110,6 +110,15 @@ def _kind(files: BoardFiles, devices: tuple[Device, ...], *, tegra: bool, known:
 def _expects_nvml(files: BoardFiles) -> bool:
     """NVIDIA hardware or its driver is there, so NVML ought to answer."""
     return files.pci_displays > 0 or files.proc_gpus > 0 or files.proc_driver is not None
+
+
+def _driver_alone(files: BoardFiles, nvml: Nvml | None) -> bool:
+    """A loaded driver is all that can be seen: of a card, or of a Jetson up to JetPack 5, which has no NVML.
+
+    On x86_64 there is no Jetson.
+    """
+    seen = files.pci_listed or files.pci_displays or nvml is None or nvml.library == "present"
+    return _expects_nvml(files) and not seen and files.arch != "x86_64"
 
 
 def _asleep(files: BoardFiles) -> frozenset[str | None]:
@@ -237,6 +246,8 @@ def _warnings(
         found.append(f"NVML is not readable: {nvml.why or 'no answer'}")
     elif nvml.value.library == "present" and nvml.value.init != 0 and (tegra or not readable):
         found.append(_refused(files, nvml.value.init))
+    elif not tegra and _driver_alone(files, nvml.value):
+        found.append("an NVIDIA driver is loaded, but neither the PCI bus nor the NVML library tells of which GPU")
     elif nvml.value.library == "absent" and not tegra and _expects_nvml(files) and None not in _asleep(files):
         found.append("NVIDIA hardware is there but the NVML library is missing")
     if tegra and files.compatible and "device-tree" not in signals:

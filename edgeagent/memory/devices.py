@@ -24,9 +24,10 @@ _FAILING = (GPU_IS_LOST, RESET_REQUIRED, UNKNOWN)
 
 # "(nvgpu)" and "NVIDIA Thor" are the names that NVIDIA's own tools tell integrated Tegra GPUs by.
 _TEGRA_NAME = re.compile(r"\(nvgpu\)|NVIDIA Thor")
-# Integrated parts of aarch64 machines that are no Tegra by any NVIDIA check.
+# Integrated parts of aarch64 machines that are no Tegra by any NVIDIA check. No card has such a name.
 _INTEGRATED_NAME = re.compile(r"\bGB10\b")
-_ARM64 = ("aarch64", "arm64")
+# "unknown" is a recording that does not tell, which contradicts nothing.
+_ARM64 = ("aarch64", "arm64", "unknown")
 # A Tegra iGPU up to Orin has a bare UUID; everything else carries GPU- or MIG- in front.
 _BARE_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

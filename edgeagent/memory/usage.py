@@ -97,11 +97,19 @@ def source(key: PoolKey, host: HostFacts, *, short: bool = False) -> Source:
         # On unified memory the device's own figure, where a driver tells one, has the host's use in it.
         used = in_use(nvml, key.devices) if nvml is not None and key.kind == "discrete" else None
         return Source(rows, _whole(rows, used), why, lost=short or any(one.health == "lost" for one in key.devices))
-    if rows and any(row.bytes is not None for row in rows):
+    return _of_tegra(rows, host, limit)
+
+
+def _of_tegra(rows: tuple[Row, ...] | None, host: HostFacts, limit: int | None) -> Source:
+    """The GPU bytes of a SoC's own GPU, which NVML lists as ``rows``."""
+    if rows and any(row.bytes for row in rows):
         return Source(rows, _sum(rows))
     table = host.nvmap.value
     if table is not None and any(row.bytes > 0 for row in table.rows):
         return _nvmap(table, limit)
+    # A Thor lists graphics processes with 0 bytes; on a SoC that nvmap counts for, zeros like these tell nothing.
+    if rows and any(row.bytes is not None for row in rows):
+        return Source(rows, _sum(rows))
     if host.gpu_node_holders.value == 0:
         return Source((), 0)
     held = host.gpu_node_holders.value

@@ -39,12 +39,12 @@ def publish(before: Published | None, wanted: int, held: int, now: float) -> Pub
     return Published(max(before.value, held), now, wanted, since)
 
 
-def unknown(before: Published | None, admitted: int, now: float) -> Published | None:
+def unknown(before: Published | None, admitted: int, now: float, *, admitted_only: bool) -> Published | None:
     """The value to publish while the pool cannot be sized; None: nothing was ever known."""
     if before is None:
         return None
     held = quantity.ceil_mib(admitted)
-    if now - before.known_at <= LAST_GOOD_SECONDS:
+    if now - before.known_at <= LAST_GOOD_SECONDS and not admitted_only:
         return Published(max(before.value, held), before.known_at)
     return Published(held, before.known_at)
 
@@ -80,7 +80,7 @@ def plan(
         value = (
             publish(last, target(pool, admitted_only=admitted_only), quantity.ceil_mib(pool.admitted), now)
             if pool
-            else unknown(last, admitted[key.resource], now)
+            else unknown(last, admitted[key.resource], now, admitted_only=admitted_only)
         )
         if value is not None:
             found[key.resource] = value

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeagent.memory import board as boards
 from edgeagent.memory import usage
-from edgeagent.plan import breaches, hardware, messages, node, notices, owners, pressure, sizing, victims, wish
+from edgeagent.plan import breaches, hardware, kills, messages, node, notices, owners, pressure, sizing, victims, wish
 from edgeagent.plan.types import Eviction, Plan
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     listed = pods if facts.cluster and facts.cluster.pods is not None else None
     used = usage.attribute(sized.counted, host, listed, complete=board.kind != "unknown", short=sized.short)
     state = victims.follow(state, facts, pods, now, trusted=used.trusted)
+    state = kills.follow(state, facts, used)
     state = _remember_containers(state, pods, used, now)
     owner = owners.other_owner(sizing.node_of(facts))
     state = sizing.publish(state, facts, sized, pods, now, admitted_only=owner is not None)
@@ -53,9 +54,11 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         observe=_observe(facts, owner),
     )
     choice = victims.choose(state, facts, views, situation, now)
+    state, last = kills.resort(state, facts, views, situation, choice, now)
     state, wanted = wish.wish(state, facts, board, sized, pods, danger, now, host_over=situation.host_over is True)
     pools = tuple(sized.pools.values())
     state, events = notices.events(state, facts, board, pools, views, choice, wanted, situation.observe)
+    state, killed = kills.untold(state, facts, now)
     return state, Plan(
         board=board,
         pools=pools,
@@ -67,10 +70,12 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         listed=facts.cluster is not None and facts.cluster.pods is not None,
         node=wanted,
         evictions=tuple(_eviction(view, state, facts, danger) for view in choice.victims),
-        kills=(),
+        kills=last.kills,
         held=choice.held,
-        events=events,
-        findings=notices.findings(pools),
+        events=(*events, *killed),
+        findings=tuple(
+            sorted((*notices.findings(pools), *kills.findings(last.nobody, danger, pools)), key=notices.order)
+        ),
         observe=situation.observe,
     )
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PROOF = 3
 """Readings in a row that prove that something is gone."""
+SOC = "soc"
+"""The identity of a SoC's own GPU: it has one, whether or not NVML names it."""
 
 
 def believed(before: Hardware, reading: Reading[MemInfo]) -> tuple[Hardware, Reading[MemInfo]]:
@@ -54,7 +56,7 @@ def remember(before: Hardware, board: Board, host: HostFacts) -> Hardware:
     if board.kind == "none" and before.devices:
         devices = tuple(_missed(known, None) for known in before.devices)
         return replace(kept, absent=before.absent + 1, devices=devices)
-    devices = _merge(before.devices, board.devices, listed=_lists_all(host))
+    devices = _merge(before.devices, board.devices, listed=lists_all(host))
     return replace(kept, board=board, absent=before.absent + 1 if board.kind == "none" else 0, devices=devices)
 
 
@@ -85,6 +87,17 @@ def gone(hardware: Hardware) -> bool:
     return hardware.absent >= PROOF or all(known.misses >= PROOF for known in hardware.devices)
 
 
+def identity(device: Device) -> str | None:
+    """What a device is known by from reading to reading, and from run to run; None: it does not tell."""
+    return SOC if device.tegra else device.uuid
+
+
+def lists_all(host: HostFacts) -> bool:
+    """NVML answered, so a device that it does not list is missing; without it only a Tegra's own GPU is known."""
+    answer = host.nvml.value
+    return answer is not None and answer.library == "present" and answer.init == 0
+
+
 def lost(hardware: Hardware, devices: Sequence[Device]) -> bool:
     """Whether every one of ``devices`` is proven lost; never of none."""
     alive = {device.uuid for device in counted(hardware)}
@@ -111,29 +124,18 @@ def _all_asleep(board: Board) -> bool:
     return not board.readable and bool(board.devices) and all(device.health == "asleep" for device in board.devices)
 
 
-def _lists_all(host: HostFacts) -> bool:
-    """NVML answered, so a device that it does not list is missing; without it only a Tegra's own GPU is known."""
-    answer = host.nvml.value
-    return answer is not None and answer.library == "present" and answer.init == 0
-
-
-def _identity(device: Device) -> str | None:
-    """What a device is known by from reading to reading: a SoC has one GPU of its own, whether or not NVML names it."""
-    return "the GPU of the SoC" if device.tegra else device.uuid
-
-
 def _merge(before: tuple[Known, ...], now: tuple[Device, ...], *, listed: bool) -> tuple[Known, ...]:
     """Devices by identity; a failing handle tells no uuid and stands for one of those that did not answer."""
-    answered = {identity: device for device in now if (identity := _identity(device)) is not None}
-    nameless = [device for device in now if _identity(device) is None]
+    answered = {name: device for device in now if (name := identity(device)) is not None}
+    nameless = [device for device in now if identity(device) is None]
     merged = []
     placeholders = []
     for known in before:
-        identity = _identity(known.device)
-        device = answered.pop(identity, None) if identity is not None else None
+        name = identity(known.device)
+        device = answered.pop(name, None) if name is not None else None
         if device is None and known.device.uuid is not None:  # its name, which told that it is the SoC's, is lost
             device = answered.pop(known.device.uuid, None)
-        if identity is None:
+        if name is None:
             placeholders.append(known)
         elif device is not None:
             merged.append(_met(known, device))

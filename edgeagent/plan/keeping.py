@@ -1,27 +1,43 @@
-"""What of the state outlives the process: evictions and their consequences. Breach windows start anew.
+"""What of the state outlives the process. Breach windows start anew.
 
-Times are monotonic seconds, which go on over a restart of the agent but not of the machine:
-what another boot has written is not used. Losing it is safe; a pod in breach only waits less.
+Evictions and their consequences belong to one boot: their times are monotonic seconds, which go
+on over a restart of the agent but not of the machine. The last good capacity, and which key means
+which pool, belong to one machine and its devices, whenever that was. Losing either is safe.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from edgeagent.plan.state import Backoff, State, Victim
+from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY
+from edgeagent.plan.state import Backoff, Good, State, Victim
+from edgeagent.quantity import MIB
 
 FORMAT = 1
+"""Raised when a key changes its meaning. A key that is new is not in the files of an earlier version."""
 LONGEST = 3600.0
 """Seconds that nothing kept reaches further ahead."""
+LARGEST = 1 << 44
+"""Bytes, 16 TiB: no board has so much GPU memory (eight of the largest cards of 2026 have 2.3 TB)."""
+_RESOURCE = re.compile(rf"{re.escape(GPU_MEMORY)}(-\d{{1,5}})?|{re.escape(IGPU_MEMORY)}")
 
 
 class Origin(NamedTuple):
-    """Where a state holds: the boot of a board, and the root under which that board was read."""
+    """Where a state holds: the boot of a board, the root under which it was read, and which machine it is."""
 
     boot_id: str | None
     host_root: str
+    machine_id: str | None
+
+
+class Restored(NamedTuple):
+    """What a document leaves of an earlier run; ``ignored`` says why that is nothing, if something is wrong with it."""
+
+    state: State
+    ignored: str = ""
 
 
 def kept(state: State, origin: Origin) -> dict[str, Any]:
@@ -30,6 +46,12 @@ def kept(state: State, origin: Origin) -> dict[str, Any]:
         "format": FORMAT,
         "boot_id": origin.boot_id,
         "host_root": origin.host_root,
+        "machine_id": origin.machine_id,
+        "mixed": state.mixed,
+        "good": {
+            resource: {"bytes": one.value, "devices": [list(device) for device in one.devices]}
+            for resource, one in sorted(state.good.items())
+        },
         "gpu_seen": state.hardware.gpu_seen,
         "hold_down_until": state.hold_down_until,
         "evicted_at": list(state.evicted_at),
@@ -51,35 +73,66 @@ def kept(state: State, origin: Origin) -> dict[str, Any]:
     }
 
 
-def restored(document: Any, origin: Origin, now: float) -> State | None:
-    """The state that ``document`` keeps; None if it is of another origin or format, or was not written by us.
+def restored(document: Any, origin: Origin, now: float) -> Restored:
+    """What ``document`` keeps and holds here. One that is in any way not as this agent writes it is ignored whole.
 
     A time that cannot be is the clock of another boot, whatever the document says.
     """
     try:
-        written = Origin(document["boot_id"], document["host_root"])
-        if document["format"] != FORMAT or origin.boot_id is None or written != origin:
-            return None
-        state = _state(document)
-    except (KeyError, OverflowError, TypeError, ValueError):
-        return None
-    victims = state.victims.values()
-    past = [*state.evicted_at, *(victim.at for victim in victims)]
-    ahead = [state.hold_down_until, *(one.until for one in state.backoff.values()), *(v.at + v.grace for v in victims)]
-    plausible = all(at <= now for at in past) and all(at <= now + LONGEST for at in ahead)
-    return state if plausible else None
+        foreign = _foreign(document, origin)
+        state = State() if foreign else _of_machine(document, origin)
+        if not foreign and origin.boot_id is not None and document["boot_id"] == origin.boot_id:
+            state = _of_boot(state, document)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return Restored(State(), "it is not as this agent writes it")
+    if not foreign and not _plausible(state, now):
+        return Restored(State(), "it has times that cannot be")
+    return Restored(state, foreign)
 
 
-def _state(document: Mapping[str, Any]) -> State:
-    empty = State()
+def _foreign(document: Mapping[str, Any], origin: Origin) -> str:
+    """Why the document is none of this board and version; empty if it is."""
+    if document["format"] != FORMAT:
+        return "it is of another version"
+    if document["host_root"] != origin.host_root:
+        return "it is of another host root"
+    machine = document.get("machine_id")
+    other = machine is not None and origin.machine_id is not None and machine != origin.machine_id
+    return "it is of another machine" if other else ""
+
+
+def _of_machine(document: Mapping[str, Any], origin: Origin) -> State:
+    """The part that outlives a boot, if it is proven to be this machine's. An earlier version did not write it."""
+    good = {str(resource): _good(str(resource), one) for resource, one in document.get("good", {}).items()}
+    if origin.machine_id is None or document.get("machine_id") != origin.machine_id:
+        return State()
+    return State(good=good, mixed=document["mixed"] is True)
+
+
+def _good(resource: str, one: Mapping[str, Any]) -> Good:
+    amount = one["bytes"]
+    if type(amount) is not int or not 0 <= amount <= LARGEST or amount % MIB or not _RESOURCE.fullmatch(resource):
+        raise ValueError
+    return Good(amount, tuple((str(device), str(card)) for device, card in one["devices"]))
+
+
+def _of_boot(state: State, document: Mapping[str, Any]) -> State:
+    """``state`` with the part that holds in this boot alone."""
     return replace(
-        empty,
-        hardware=replace(empty.hardware, gpu_seen=document["gpu_seen"] is True),
+        state,
+        hardware=replace(state.hardware, gpu_seen=document["gpu_seen"] is True),
         hold_down_until=float(document["hold_down_until"]),
         evicted_at=tuple(float(at) for at in document["evicted_at"]),
         backoff={_owner(one["owner"]): _backoff(one) for one in document["backoff"]},
         victims={victim.uid: victim for victim in map(_victim, document["victims"])},
     )
+
+
+def _plausible(state: State, now: float) -> bool:
+    victims = state.victims.values()
+    past = [*state.evicted_at, *(victim.at for victim in victims)]
+    ahead = [state.hold_down_until, *(one.until for one in state.backoff.values()), *(v.at + v.grace for v in victims)]
+    return all(at <= now for at in past) and all(at <= now + LONGEST for at in ahead)
 
 
 def _owner(value: Any) -> tuple[str, str, str]:

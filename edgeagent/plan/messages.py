@@ -57,6 +57,20 @@ def eviction(view: PodView, seconds: float | None, usable: int | None) -> str:
     return f"Evicted: {_figures(view)} {since}. To run it here, {_remedy(view)}."
 
 
+def kill(view: PodView, seconds: float | None, usable: int | None, cause: str) -> str:
+    """Why a pod's processes are killed. ``seconds``: how long it was over; ``cause``: why an eviction does not do."""
+    since = f" for {seconds:.1f} s" if seconds is not None and round(seconds, 1) else ""
+    after = (
+        "Its eviction goes on."
+        if view.state == "terminating"
+        else "Its containers start again as its restart policy says; over its budget again, it is evicted or killed."
+    )
+    return (
+        f"Killed to keep the board alive, {human(usable)} usable left: {_figures(view)}{since}. "
+        f"{cause}. {after} To run it here, {_remedy(view)}."
+    )
+
+
 def blocked(view: PodView, result: EvictionResult, seconds: float) -> str:
     """The API server did not take the eviction, or did not say."""
     met = "was not answered clearly" if result.outcome == "unknown" else "was refused"

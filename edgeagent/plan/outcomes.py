@@ -1,7 +1,8 @@
-"""What an eviction call's answer means for the decisions to come."""
+"""What the answer to an eviction call, and the end of a kill, mean for the decisions to come."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from edgeagent.plan.state import State, Victim, Window
 
 if TYPE_CHECKING:
     from edgeagent.plan.breaches import PodView
-    from edgeagent.plan.types import Event, Eviction, EvictionResult, Plan
+    from edgeagent.plan.types import Event, Eviction, EvictionResult, KillOutcome, KillResult, Plan
 
 SLOW_RETRY_SECONDS = 600.0
 """A refusal that only an operator can lift is probed again this often."""
@@ -25,6 +26,8 @@ def learn(state: State, plan: Plan, result: EvictionResult, now: float) -> tuple
     eviction = next((eviction for eviction in plan.evictions if eviction.uid == result.uid), None)
     if view is None or eviction is None:
         return state, ()
+    asked = {uid: at for uid, at in state.kills.asked.items() if uid != result.uid}
+    state = replace(state, kills=replace(state.kills, asked=asked))
     if result.outcome == "accepted":
         return _accepted(state, view, eviction, now), (pod_event(view.pod, "MemoryBudgetEvicted", eviction.message),)
     # A sample that asks for no eviction ends the window, even one that was only unreadable: the grace starts anew.
@@ -37,6 +40,34 @@ def learn(state: State, plan: Plan, result: EvictionResult, now: float) -> tuple
     if result.uid in state.blocked_until or result.outcome == "throttled":
         return state_after, ()
     return state_after, (pod_event(view.pod, "EvictionBlocked", messages.blocked(view, result, wait)),)
+
+
+def killed(state: State, plan: Plan, result: KillResult, now: float) -> State:
+    """The state after one of ``plan``'s kills was carried out at ``now``, as far as it could be.
+
+    A process that had ended, or is another one by now, keeps nobody waiting; one that could not be signalled is
+    tried again.
+    """
+    view = next((view for view in plan.pods if view.pod.uid == result.uid), None)
+    kill = next((kill for kill in plan.kills if kill.uid == result.uid), None)
+    if view is None or kill is None:
+        return state
+    by_outcome: dict[KillOutcome, set[tuple[int, int]]] = defaultdict(set)
+    for process, outcome in result.outcomes:
+        by_outcome[outcome].add(process)
+    sent = by_outcome["killed"]
+    ended = by_outcome["gone"] | by_outcome["changed"]
+    unsent = {process for process, _ in result.outcomes} - sent
+    kills = replace(
+        state.kills,
+        last=state.kills.last - ended - by_outcome["stale"],
+        signalled=state.kills.signalled - unsent,
+        ended_at=now if ended else state.kills.ended_at,
+        impossible=result.message if by_outcome["no-pidfd"] else state.kills.impossible,
+    )
+    if sent:
+        kills = replace(kills, untold=(*kills.untold, pod_event(view.pod, "MemoryBudgetKilled", kill.message)))
+    return replace(state, kills=kills)
 
 
 def _accepted(state: State, view: PodView, eviction: Eviction, now: float) -> State:

@@ -78,7 +78,7 @@ def observe(
             known=bool(before.readings) or now_usable is not None,
         )
     after = _read(before, at, now_usable, max_age)
-    drop = _drop(after.readings)
+    drop = fastest_drop(after.readings)
     ahead = now_usable - settings.horizon * drop
     if after is not before:
         after = _judge(after, at, now_usable, ahead, low)
@@ -108,7 +108,8 @@ def _read(before: PressureMemory, at: float, value: int, max_age: float) -> Pres
     return replace(before, readings=(*kept, (at, value)))
 
 
-def _drop(readings: tuple[tuple[float, int], ...]) -> float:
+def fastest_drop(readings: tuple[tuple[float, int], ...]) -> float:
+    """Bytes per second, the fastest fall among ``readings``, of which there is one at least."""
     fastest = 0.0
     earlier, before = readings[0]
     for at, value in readings[1:]:

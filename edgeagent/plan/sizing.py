@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgeagent import quantity
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY
 from edgeagent.memory import budgets, pools, requests
-from edgeagent.plan import capacity, hardware
+from edgeagent.plan import capacity, hardware, lastgood
 from edgeagent.plan.state import Published, State
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
     """Every pool of ``board`` with what ``pods`` have committed of it."""
     config = facts.config
     found = node_of(facts)
-    mixed_before = IGPU_MEMORY in state.published or (found is not None and IGPU_MEMORY in found.capacity)
+    published = (*state.published, *(found.capacity if found else ()))
+    mixed_before = state.mixed or IGPU_MEMORY in published
     absent = board.kind in ("none", "unknown") or hardware.gone(state.hardware)
     keys = () if absent else pools.keys(board, per_device=config.discrete.pools == "device", mixed_before=mixed_before)
     counted = tuple(_counted(key, state) for key in keys)
@@ -119,22 +120,37 @@ def publish(
         for key in keys
     }
     fresh = {resource: pool for resource, pool in sized.pools.items() if resource in sized.fresh}
+    # What an earlier run published stands in where the pool cannot be sized: the node's own value, else the file's.
+    earlier = {
+        key.resource: Published(amount, now)
+        for key in keys
+        if (amount := _on_node(node_of(facts), key.resource) or lastgood.value(state.good, key, facts.host))
+    }
     for key in sized.counted:
         # A failing card that never told its size is in the last good value and in no sum, until it is proven lost.
         unsized = any(device.failing and device.total_bytes is None for device in key.devices)
-        if unsized and (key.resource in state.published or _on_node(node_of(facts), key.resource)):
+        if unsized and (key.resource in state.published or key.resource in earlier):
             fresh.pop(key.resource, None)
-    # The node's own value stands in where the pool cannot be sized; it does not delay the first value of one that can.
-    found = {
-        key.resource: Published(amount, now)
-        for key in keys
-        if key.resource not in fresh and (amount := _on_node(node_of(facts), key.resource))
-    }
+    # It does not delay the first value of a pool that can be sized.
+    found = {resource: value for resource, value in earlier.items() if resource not in fresh}
     before = {**found, **state.published}
     values = capacity.plan(before, keys, fresh, admitted, now, admitted_only=admitted_only)
     devices = [device for key in keys for device in key.devices if not hardware.lost(state.hardware, (device,))]
     milli = _milli(state, facts, pods, len(devices), admitted_only=admitted_only) if values else 0
-    return replace(state, published=values, milli=milli)
+    good = {
+        key.resource: lastgood.of(values[key.resource].value, key)
+        for key in sized.counted
+        if key.resource in fresh and key.resource in values
+    }
+    # Only a card that has told its size proves that a board has both kinds of memory.
+    both = IGPU_MEMORY in values and any(pool.kind == "discrete" for pool in fresh.values())
+    return replace(
+        state,
+        published=values,
+        good=lastgood.after(state.good, good, keys, gone=hardware.gone(state.hardware)),
+        mixed=state.mixed or both,
+        milli=milli,
+    )
 
 
 def _milli(state: State, facts: Facts, pods: Sequence[PodFacts], devices: int, *, admitted_only: bool) -> int:

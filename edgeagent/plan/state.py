@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from edgeagent.facts import MemInfo
 from edgeagent.memory.types import Board, Device
+
+if TYPE_CHECKING:
+    from edgeagent.plan.types import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,15 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Good:
+    """The last value of a capacity key that rested on good readings, in bytes, and whose memory it was."""
+
+    value: int
+    devices: tuple[tuple[str, str], ...]
+    """(identity, identity of its card) of every device in the sum; they differ for a MIG instance."""
+
+
+@dataclass(frozen=True, slots=True)
 class Window:
     """How long a pod has been over, by consecutive fresh samples."""
 
@@ -107,11 +120,34 @@ class Backoff:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kills:
+    """What the next kill depends on: evictions that are not answered, and what became of the kills before it."""
+
+    asked: Mapping[str, float] = field(default_factory=dict)
+    """By pod uid: since when its eviction is asked for."""
+    last: frozenset[tuple[int, int]] = frozenset()
+    """Processes of the last kill, (pid, start ticks), that were not seen gone."""
+    last_at: float = 0.0
+    signalled: frozenset[tuple[int, int]] = frozenset()
+    """Processes of all kills that were not seen gone, and may have been sent a signal."""
+    ended_at: float = float("-inf")
+    """When a process that was to be killed was seen to be gone."""
+    impossible: str = ""
+    """Why this machine cannot kill at all; empty when it can, or never tried."""
+    untold: tuple[Event, ...] = ()
+    """Events about kills that wait for the API server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """All of it."""
 
     hardware: Hardware = field(default_factory=Hardware)
     published: Mapping[str, Published] = field(default_factory=dict)
+    good: Mapping[str, Good] = field(default_factory=dict)
+    """By capacity key, from an earlier run too: what stands in after a start in which the pool cannot be sized."""
+    mixed: bool = False
+    """The board has or had both kinds of memory, so ``gpu-memory`` is its cards' for good."""
     milli: int = 0
     """Thousandths of a GPU that were last published; 0 for none."""
     labels: Mapping[str, str] | None = None
@@ -128,5 +164,6 @@ class State:
     """Accepted evictions of the last hour."""
     blocked_until: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """By pod uid: until when the API server's refusal holds, and what it said."""
+    kills: Kills = field(default_factory=Kills)
     told: frozenset[tuple[str, ...]] = frozenset()
     """Events that were recorded and whose reason still holds."""

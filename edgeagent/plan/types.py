@@ -74,11 +74,22 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """GPU processes of one pod to kill now, each by (pid, start_ticks)."""
+    """GPU processes of one pod to kill now, each by (pid, start_ticks).
+
+    What is checked again just before the signal has defaults that no process passes.
+    """
 
     uid: str
     processes: tuple[tuple[int, int], ...]
     message: str
+    key: str = ""
+    """``namespace/name`` of the pod."""
+    cgroup_uid: str = ""
+    """The uid that the cgroup of each process must name."""
+    containers: frozenset[str] = frozenset()
+    """Ids of the pod's current containers: the cgroup must name one of them."""
+    read_at: float = float("-inf")
+    """Monotonic second of the reading that says that the pod is over its budget."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +156,26 @@ class EvictionResult:
     outcome: Outcome
     message: str = ""
     retry_after: float | None = None
+
+
+KillOutcome = Literal["killed", "gone", "changed", "stale", "refused", "not-procfs", "no-pidfd"]
+"""How the kill of one process ended; only ``killed`` means that a signal was sent.
+
+``gone`` it had ended · ``changed`` the pid is another process's by now, or its cgroup names another
+pod or no current container · ``stale`` the reading was too old by then · ``refused`` the kernel did not
+allow it, or one of the files to check could not be read · ``not-procfs`` the process table that was
+read is not that of the agent's own pid namespace: the board is driven from files, or the agent is
+confined · ``no-pidfd`` a kernel below 5.3 has no way to signal a process that cannot hit another one.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillResult:
+    """Outcome of one kill, by process. ``message``: why the first of those that were not killed was not."""
+
+    uid: str
+    outcomes: tuple[tuple[tuple[int, int], KillOutcome], ...]
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -79,6 +79,11 @@ def owner(pod: PodFacts) -> tuple[str, str, str]:
     return (pod.namespace, kind, name)
 
 
+def comes_back(pod: PodFacts) -> bool:
+    """A DaemonSet's pod stands on the same node again within a second."""
+    return pod.owner is not None and pod.owner[0] == "DaemonSet"
+
+
 def urgent(state: State, danger: Danger, leaving: int) -> bool:
     """Whether the rules of pressure hold, not those of a board with room.
 
@@ -129,7 +134,7 @@ def _pick(
     shortfall = situation.shortfall if situation.urgent else 0
     chosen = list(before)
     held = []
-    for view in sorted(views, key=lambda view: _rank(view, shortfall)):
+    for view in sorted(views, key=lambda view: rank(view, shortfall)):
         left = shortfall - sum(one.held_bytes for one in chosen)
         obstacle = (
             _obstacle(view, state, facts, situation, now)
@@ -145,7 +150,7 @@ def _pick(
     return tuple(chosen), tuple(held)
 
 
-def _rank(view: PodView, shortfall: int) -> tuple[bool, int, int, float, str]:
+def rank(view: PodView, shortfall: int) -> tuple[bool, int, int, float, str]:
     """Those whose excess covers the shortfall first, then lower priority, larger excess, younger, uid."""
     started = view.pod.start_time if view.pod.start_time is not None else view.pod.created_at or 0.0
     return (bool(shortfall) and view.excess < shortfall, view.pod.priority, -view.excess, -started, view.pod.uid)
@@ -156,7 +161,7 @@ def _obstacle(view: PodView, state: State, facts: Facts, situation: Situation, n
     policy = facts.config.policy
     if view.state == "protected":
         return Obstacle("protected", None, view.reason)
-    if view.pod.owner and view.pod.owner[0] == "DaemonSet" and policy.daemonsets == "report":
+    if comes_back(view.pod) and policy.daemonsets == "report":
         return Obstacle(
             "daemonset", None, "a DaemonSet's pod comes straight back; policy.daemonsets: evict would evict it"
         )

@@ -18,10 +18,14 @@ Answer = tuple[int, Json]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at. ``message`` says what is wrong; empty: nothing is."""
+    """One thing that was looked at. ``message`` says what is wrong; empty: nothing is.
+
+    ``note`` is what should be known although nothing is wrong.
+    """
 
     name: str
     message: str = ""
+    note: str = ""
 
     def told(self) -> Json:
         """As it stands in ``reasons``."""
@@ -52,7 +56,9 @@ def _answer(checks: list[Check], *, verbose: bool) -> Answer:
     reasons = [check.told() for check in checks if check.message]
     body: Json = {"status": "unavailable" if reasons else "ok", "reasons": reasons}
     if verbose:
-        body["checks"] = [{"name": check.name, "ok": not check.message, "message": check.message} for check in checks]
+        body["checks"] = [
+            {"name": check.name, "ok": not check.message, "message": check.message or check.note} for check in checks
+        ]
     return (UNAVAILABLE if reasons else OK), body
 
 
@@ -96,7 +102,7 @@ def _readings(shown: Shown, now: float) -> Iterator[Check]:
         waiting = reading.waiting_since
         stalled = f"{name} stalled {_seconds(now - waiting)}: a call does not come back" if waiting is not None else ""
         yield Check(f"{name}-stalled", stalled)
-        yield Check(f"reading-stale:{name}", _stale(reading, now))
+        yield Check(f"reading-stale:{name}", _stale(reading, now), note=reading.never)
 
 
 def _stale(reading: ReadingHealth, now: float) -> str:

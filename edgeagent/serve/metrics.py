@@ -129,7 +129,8 @@ def _counters(shown: Shown) -> Iterator[Metric]:
     yield _counter("cycles", "Completed cycles.", [((), counters.cycles)])
     evictions = sorted(counters.evictions.items())
     yield _counter("evictions", "Evictions by breach and by how the call ended.", evictions, "breach", "outcome")
-    yield _counter("kills", "Pods whose GPU processes were killed.", [((), counters.kills)])
+    kills = [((outcome,), count) for outcome, count in sorted(counters.kills.items())]
+    yield _counter("kills", "GPU processes that were to be killed, by how that ended.", kills, "outcome")
     calls = sorted(counters.api_calls.items())
     yield _counter("api_calls", "Calls of the API server by verb and status code.", calls, "verb", "code")
     yield _counter("node_repatches", "Times the node's values had to be restored.", [((), counters.repatches)])

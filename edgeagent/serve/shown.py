@@ -45,9 +45,13 @@ class ReadingHealth:
     waiting_since: float | None = None
     """When a call began that has not come back, as a hung driver leaves it; None: no call is overdue."""
     feeds: frozenset[Feed] = frozenset()
+    never: str = ""
+    """Why this board cannot give the value at all, which is no fault and will not pass; empty: it can."""
 
     def stale(self, now: float) -> bool:
-        """Whether there is no value that may still be used."""
+        """Whether there is no value that may still be used, although there should be one."""
+        if self.never:
+            return False
         return self.succeeded_at is None or now - self.succeeded_at > self.max_age
 
 
@@ -89,7 +93,8 @@ class Counters:
     cycles: int = 0
     evictions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By (breach, outcome)."""
-    kills: int = 0
+    kills: Mapping[str, int] = field(default_factory=dict)
+    """Processes that were to be killed, by outcome."""
     api_calls: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By (verb, status code or ``unreachable``)."""
     repatches: int = 0

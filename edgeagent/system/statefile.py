@@ -17,12 +17,13 @@ LIMIT = 4 * 1024**2
 
 
 def read(folder: Path) -> Any:
-    """The document; None where there is none, or none that can be read."""
+    """The document; None where there is none, or none that can be read, and a log line that says so."""
     path = folder / NAME
     try:
         with path.open("rb") as file:
             return json.loads(file.read(LIMIT))
     except FileNotFoundError:
+        log.info("%s is not there: nothing is known of an earlier run", path)
         return None
     except (OSError, ValueError, RecursionError) as error:
         log.warning("%s is not used: %s", path, error)

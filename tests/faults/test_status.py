@@ -1,9 +1,10 @@
-"""What the endpoint is told of the cluster."""
+"""What the endpoint is told of the cluster and of the readings."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest import mock
 
@@ -12,12 +13,16 @@ import pytest
 from edgeagent.agent import Agent, Options
 from edgeagent.cluster.view import ClusterView
 from edgeagent.config import Config
-from edgeagent.facts import ClusterFacts, NodeFacts
+from edgeagent.facts import BoardFiles, ClusterFacts, NodeFacts, Process
+from edgeagent.plan.decide import decide
+from edgeagent.plan.state import State
 from edgeagent.plan.types import EvictionResult, Outcome
 from edgeagent.reconcile.node import NodeOutcome
+from edgeagent.serve import health
 from edgeagent.status import Status
 from tests.faults.conftest import until
 from tests.faults.server import Exchange, answers, holds, serving
+from tests.unit.factories import GIB, Scene, at, card, card_files, card_scene, pod, processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,3 +97,45 @@ async def test_an_agent_that_may_not_evict_says_so(agent: Agent, status: Status)
     # A time-out says nothing about the right to evict; an answer does.
     assert await refused("unknown") == [("evict", 403, "pods/eviction is forbidden")]
     assert await refused("blocked") == []
+
+
+def ready(status: Status, scene: Scene, *, host_view: bool = True) -> tuple[int, dict[str, str]]:
+    """Answer of ``/readyz`` a while after the start, and what it says of the attribution."""
+    agent = status._agent  # noqa: SLF001 (a fixture of this module has made it)
+    now = time.monotonic()
+    facts = at(scene, now).facts()
+    facts = replace(facts, host=replace(facts.host, host_view=host_view))
+    agent.host = facts.host
+    _, agent.plan = decide(State(), facts, now)
+    code, body = health.readyz(status.shown(), now, verbose=True)
+    return code, {check["name"]: check["message"] for check in body["checks"] if "attribution" in check["name"]}
+
+
+HELD = card(compute=processes((4242, GIB), (900, None)))
+
+
+@pytest.mark.parametrize(("wsl", "code"), [(True, 200), (False, 503)])
+async def test_what_a_wsl_guest_can_never_tell_makes_nobody_unready(
+    wsl: bool,  # noqa: FBT001 (a table's column)
+    code: int,
+    status: Status,
+) -> None:
+    """Beside it a container without the host's processes: there the same is a mistake in its manifest."""
+    scene = card_scene(HELD, files=BoardFiles(arch="x86_64", wsl=wsl, pci_displays=1), pods=(pod("a", GIB),))
+    found, said = await asyncio.to_thread(ready, status, scene, host_view=False)
+    assert found == code
+    expected = "attribution is not available" if wsl else "it was never read: the process table is not the host's own"
+    assert expected in said["reading-stale:attribution"]
+
+
+async def test_a_process_whose_memory_the_driver_does_not_know_makes_nobody_unready(status: Status) -> None:
+    """The lists were read; that a figure in them is not available is no missing reading."""
+    screen = (Process(pid=900, start_ticks=1, name="Xorg"), 0)
+    found, said = await asyncio.to_thread(ready, status, card_scene(HELD, files=card_files(), extra=(screen,)))
+    assert (found, said["reading-stale:attribution"]) == (200, "")
+
+
+async def test_lists_that_cannot_be_read_do(status: Status) -> None:
+    blind = card(compute=processes(code=999))
+    found, said = await asyncio.to_thread(ready, status, card_scene(blind, files=card_files()))
+    assert (found, said["reading-stale:attribution"][:17]) == (503, "it was never read")
