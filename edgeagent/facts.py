@@ -364,7 +364,11 @@ class PodFacts:
     annotations: Mapping[str, str] = field(default_factory=dict)
     required_labels: frozenset[str] = frozenset()
     """Node label keys that its nodeSelector or required node affinity name."""
+    excluded_labels: frozenset[str] = frozenset()
+    """Those of them that must not be there, or not have certain values (DoesNotExist, NotIn)."""
     containers: tuple[ContainerFacts, ...] = ()
+    unparsable: tuple[str, ...] = ()
+    """Amounts of resources that are no quantity, or below 0, as ``key: text``; they count as not given."""
     pod_requests: Mapping[str, int] = field(default_factory=dict)
     """Pod-level resources (``spec.resources``)."""
     pod_limits: Mapping[str, int] = field(default_factory=dict)

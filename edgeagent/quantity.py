@@ -42,6 +42,20 @@ def parse(text: str | float) -> int:
     return _ceil(Fraction(number) * factor)
 
 
+def amount(text: str) -> int:
+    """Bytes of a quantity that a person wrote for an amount of memory.
+
+    Whole bytes, or a number with a suffix from k or Ki upwards: 1500m, 0.5 or 1e4 bytes are legal quantities, and
+    nobody means them.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if not re.fullmatch(r"\d+|\d+(?:\.\d*)?(?:[KMGTPE]i|[kMGTPE])", text, re.ASCII):
+        raise ValueError(f"{text!r} is not an amount of memory such as 2Gi, 512Mi or 1073741824")
+    return parse(text)
+
+
 def _ceil(value: Fraction) -> int:
     """The smallest integer not below ``value``."""
     return -(-value.numerator // value.denominator)

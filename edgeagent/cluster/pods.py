@@ -26,6 +26,8 @@ _KEPT_ANNOTATIONS = (
 _MIRROR = "kubernetes.io/config.mirror"
 _CONFIG_HASH = "kubernetes.io/config.hash"
 _DEFAULT_GRACE = 30
+_EXCLUDING = ("NotIn", "DoesNotExist")
+"""Operators that a label can fail by being there."""
 
 _KINDS: tuple[tuple[str, str, ContainerKind], ...] = (
     ("initContainers", "initContainerStatuses", "init"),
@@ -50,6 +52,7 @@ def _pod(obj: Mapping[str, Any]) -> PodFacts:
     mirror = _MIRROR in annotations
     containers = tuple(_containers(spec, status))
     requests, limits = _pod_level(spec, status, containers)
+    expressions = dict(_expressions(spec))
     grace = spec.get("terminationGracePeriodSeconds")
     return PodFacts(
         namespace=objects.text(metadata["namespace"]),
@@ -67,7 +70,9 @@ def _pod(obj: Mapping[str, Any]) -> PodFacts:
         owner=_owner(metadata),
         mirror=mirror,
         annotations={key: text for key, text in annotations.items() if key.startswith(_KEPT_ANNOTATIONS)},
-        required_labels=frozenset(_required_labels(spec)),
+        required_labels=frozenset((*objects.strings(spec.get("nodeSelector")), *expressions)),
+        excluded_labels=frozenset(key for key, operator in expressions.items() if operator in _EXCLUDING),
+        unparsable=tuple(_unparsable(spec)),
         containers=containers,
         pod_requests=requests,
         pod_limits=limits,
@@ -130,11 +135,31 @@ def _pod_level(
 
 def _amounts(resources: Any) -> dict[str, int]:
     """Memory and every resource with a domain, in bytes or units; cpu and the like decide nothing here."""
-    return {
-        key: quantity.parse(amount)
-        for key, amount in objects.mapping(resources).items()
-        if key == "memory" or "/" in key
-    }
+    parsed = ((key, _amount(given)) for key, given in objects.mapping(resources).items() if _counts(key))
+    return {key: amount for key, amount in parsed if amount is not None}
+
+
+def _counts(key: str) -> bool:
+    return key == "memory" or "/" in key
+
+
+def _amount(given: Any) -> int | None:
+    """The number that a quantity stands for; None for what is no quantity, or below 0, which no server accepts."""
+    try:
+        amount = quantity.parse(given)
+    except ValueError:
+        return None
+    return amount if amount >= 0 else None
+
+
+def _unparsable(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Amounts in the manifest that say nothing."""
+    for listed, _, _ in _KINDS:
+        for container in objects.sequence(spec.get(listed)):
+            for side in ("requests", "limits"):
+                for key, given in objects.mapping(objects.mapping(container.get("resources")).get(side)).items():
+                    if _counts(key) and _amount(given) is None:
+                        yield f"{key}: {given}"
 
 
 def _larger(*amounts: Mapping[str, int]) -> dict[str, int]:
@@ -149,10 +174,10 @@ def _owner(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
     return None
 
 
-def _required_labels(spec: Mapping[str, Any]) -> Iterator[str]:
-    yield from objects.strings(spec.get("nodeSelector"))
+def _expressions(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Label keys of the required node affinity, each with its operator."""
     affinity = objects.mapping(objects.mapping(spec.get("affinity")).get("nodeAffinity"))
     required = objects.mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
     for term in objects.sequence(required.get("nodeSelectorTerms")):
         for expression in objects.sequence(term.get("matchExpressions")):
-            yield objects.text(expression["key"])
+            yield objects.text(expression["key"]), str(expression.get("operator") or "")

@@ -5,7 +5,8 @@ that the later one wins, and hands every ``kubelet-arg`` on to the kubelet, whic
 repeated flags. The kubelet starts from its configuration files; a flag replaces a whole
 map of theirs. Order of the files: ``config.yaml``, then ``config.yaml.d/*.yaml`` by name;
 a key in a later file replaces the earlier one's, ``key+`` appends to it. (K3s,
-pkg/configfilearg/parser.go and pkg/util/args.go; kubelet, cmd/kubelet/app/server.go.)
+pkg/configfilearg/parser.go and pkg/util/args.go; kubelet, cmd/kubelet/app/server.go,
+which merges the files of ``--config-dir`` by name over ``--config``.)
 """
 
 from __future__ import annotations
@@ -84,7 +85,11 @@ class _Reader:
                 texts: list[Text] = [(item, file) for item in items if isinstance(item, str)]
                 name = key.removesuffix("+")
                 values[name] = values.get(name, []) + texts if key.endswith("+") else texts
-        return values
+        # A key of one letter becomes a short flag. Both spellings are handed on, in the order in which they first came.
+        flags: dict[str, list[Text]] = {}
+        for name, texts in values.items():
+            flags.setdefault(_SHORT.get(name, name), []).extend(texts)
+        return flags
 
     def _node_name(self, unit: Service | None, flags: dict[str, list[Text]]) -> str | None:
         name = _last(flags, "node-name") or _environment(unit, "K3S_NODE_NAME")
@@ -106,9 +111,13 @@ class _Reader:
         """Each map of ``_MAPS`` with the texts of its entries."""
         maps: dict[str, dict[str, Text]] = {name: {} for name in _MAPS}
         given = [(argument.removeprefix("--").partition("="), where) for argument, where in arguments]
-        # Before 1.32 K3s hands this one on as it is; later ones put a copy among the drop-ins.
-        files = [value for (name, _, value), _ in given if name.rstrip("+-") == "config"]
-        for file in (*files[-1:], *self._drop_ins(f"{data_dir}/agent/etc/kubelet.conf.d")):
+        # Before 1.32 K3s hands these two on as they are; later ones put copies among the drop-ins.
+        told = {name.rstrip("+-"): value for (name, _, value), _ in given}
+        files = [told["config"]] if "config" in told else []
+        folders = [told["config-dir"]] if "config-dir" in told else []
+        for folder in (*folders, f"{data_dir}/agent/etc/kubelet.conf.d"):
+            files += self._drop_ins(folder.rstrip("/"))
+        for file in files:
             self._merge_config(maps, file)
         flags: dict[str, dict[str, Text]] = {}
         for (flag, _, value), where in given:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +57,39 @@ ABSENT = Nvml(library="absent", init=LIBRARY_NOT_FOUND)
 """A machine without the NVML library."""
 
 
+class MalformedError(ReadingError):
+    """A document that is no NVML sample.
+
+    Attributes:
+        problems: what is wrong with it, one sentence each that names the place in the document.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(f"nvml.json: {'; '.join(self.problems)}")
+
+
 def parse(content: bytes) -> Nvml:
     """The sample in a JSON document.
 
     Raises:
-        ReadingError: malformed; the text names the place.
+        MalformedError: with every problem that was found.
     """
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ReadingError(f"nvml.json: not JSON: {error}") from error
-    top = _Object(document, "")
+        raise MalformedError([f"not JSON: {error}"]) from error
+    problems: list[str] = []
+    found = _sample(_Object(document, "", problems))
+    if problems:
+        raise MalformedError(problems)
+    return found
+
+
+def _sample(top: _Object) -> Nvml:
     library = top.members.get("library")
-    if library not in ("present", "absent"):
-        raise top.malformed("library", "neither present nor absent")
+    if top.right and library not in ("present", "absent"):
+        top.malformed("library", "neither present nor absent")
     if library == "absent":
         return ABSENT
     init = top.number("init", _U32, default=0)
@@ -89,46 +109,62 @@ def parse(content: bytes) -> Nvml:
 
 
 class _Object:
-    """An object of the document, with its place in it for messages."""
+    """An object of the document, with its place in it for messages.
 
-    def __init__(self, value: Any, place: str) -> None:
-        if not isinstance(value, dict):
-            raise ReadingError(f"nvml.json: {place or 'the document'} is not an object")
-        self.members: dict[str, Any] = value
+    What is malformed becomes a problem, and a value that nobody gets to see in its place.
+    """
+
+    def __init__(self, value: Any, place: str, problems: list[str]) -> None:
+        self.right = isinstance(value, dict)
+        """It is an object; else it has no members."""
+        self.members: dict[str, Any] = value if isinstance(value, dict) else {}
         self._place = place
+        self._problems = problems
+        if not self.right:
+            problems.append(f"{place or 'the document'} is not an object")
 
-    def malformed(self, key: str, how: str) -> ReadingError:
-        return ReadingError(f"nvml.json: {self._at(key)} is {how}")
+    def malformed(self, key: str, how: str) -> None:
+        self._problems.append(f"{self._at(key)} is {how}")
 
-    def number(self, key: str, most: int, *, default: int | None = None) -> int:
+    def number(self, key: str, most: int, *, default: int | None = None, otherwise: int = 0) -> int:
         value = self.members.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise self.malformed(key, f"not a whole number from 0 to {most}")
-        return value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most:
+            return value
+        self.malformed(key, f"not a whole number from 0 to {most}")
+        return otherwise
 
     def optional(self, key: str, most: int) -> int | None:
-        """A number for which null, or the highest one, says that there is none."""
-        value = None if self.members.get(key) is None else self.number(key, most)
+        """A number; null says that there is none."""
+        return None if self.members.get(key) is None else self.number(key, most)
+
+    def available(self, key: str, most: int) -> int | None:
+        """A number for which the highest one says, too, that there is none."""
+        value = self.optional(key, most)
         return None if value == most else value
 
-    def object(self, key: str) -> _Object:
-        return _Object(self.members[key], self._at(key))
+    def object(self, key: str) -> _Object | None:
+        """An object; None where it is none, or not there."""
+        found = _Object(self.members[key], self._at(key), self._problems) if key in self.members else None
+        return found if found and found.right else None
 
     def objects(self, key: str) -> list[_Object]:
         values = self.members.get(key, [])
         if not isinstance(values, list):
-            raise self.malformed(key, "not a list")
-        return [_Object(value, f"{self._at(key)}[{index}]") for index, value in enumerate(values)]
+            self.malformed(key, "not a list")
+            return []
+        found = (_Object(value, f"{self._at(key)}[{index}]", self._problems) for index, value in enumerate(values))
+        return [one for one in found if one.right]
 
     def code(self) -> int:
-        return self.number("code", _U32, default=0)
+        # One that is malformed is no success: what is not there then is no second problem.
+        return self.number("code", _U32, default=0, otherwise=_U32)
 
     def failed(self, key: str, errors: dict[str, int], name: str | None = None) -> bool:
         """Whether the function of ``key`` is missing or failed; its code is then in ``errors``."""
         code = FUNCTION_NOT_FOUND
         if key in self.members:
             value = self.members[key]
-            code = self.object(key).number("code", _U32, default=0) if isinstance(value, dict) else 0
+            code = _Object(value, self._at(key), self._problems).code() if isinstance(value, dict) else 0
         if code:
             errors[name or key] = code
         return bool(code)
@@ -138,12 +174,11 @@ class _Object:
         if self.failed(key, errors):
             return None
         value = self.members[key]
-        if not isinstance(value, str):
-            raise self.malformed(key, "not a text")
         try:
-            return value.partition("\0")[0].encode(errors="surrogateescape").decode(errors="replace")
-        except UnicodeEncodeError as error:
-            raise self.malformed(key, "not a text") from error
+            return str.partition(value, "\0")[0].encode(errors="surrogateescape").decode(errors="replace")
+        except (TypeError, UnicodeEncodeError):
+            self.malformed(key, "not a text")
+            return None
 
     def integer(self, key: str, errors: dict[str, int]) -> int | None:
         return None if self.failed(key, errors) else self.number(key, _U32)
@@ -156,7 +191,7 @@ def _count(top: _Object, listed: int) -> int | None:
     if "count" not in top.members:
         return listed
     count = top.object("count")
-    return None if count.code() else count.number("value", _MOST_DEVICES)
+    return None if count is None or count.code() else count.number("value", _MOST_DEVICES)
 
 
 def _device(source: _Object) -> NvmlDevice:
@@ -190,11 +225,12 @@ def _capability(source: _Object, errors: dict[str, int]) -> tuple[int, int] | No
     match source.members["cuda_capability"]:
         case [int(major), int(minor)]:
             return major, minor
-    raise source.malformed("cuda_capability", "not a pair of whole numbers")
+    source.malformed("cuda_capability", "not a pair of whole numbers")
+    return None
 
 
 def _memory(source: _Object, key: str, errors: dict[str, int]) -> NvmlMemory | None:
-    memory = source.object(key) if key in source.members else None
+    memory = source.object(key)
     code = memory.code() if memory else FUNCTION_NOT_FOUND
     if memory is None or code == FUNCTION_NOT_FOUND:
         errors[key] = code
@@ -211,7 +247,7 @@ def _memory(source: _Object, key: str, errors: dict[str, int]) -> NvmlMemory | N
 
 
 def _processes(source: _Object, key: str, errors: dict[str, int]) -> NvmlProcesses | None:
-    processes = source.object(key) if key in source.members else None
+    processes = source.object(key)
     code = processes.code() if processes else FUNCTION_NOT_FOUND
     if processes is None or code == FUNCTION_NOT_FOUND:
         errors[key] = code
@@ -222,9 +258,9 @@ def _processes(source: _Object, key: str, errors: dict[str, int]) -> NvmlProcess
 def _process(source: _Object) -> NvmlProcess:
     return NvmlProcess(
         source.number("pid", _U32),
-        source.optional("used", most=_U64),
-        source.optional("gi", most=NO_INSTANCE),
-        source.optional("ci", most=NO_INSTANCE),
+        source.available("used", most=_U64),
+        source.available("gi", most=NO_INSTANCE),
+        source.available("ci", most=NO_INSTANCE),
     )
 
 
@@ -232,7 +268,7 @@ def _instance(source: _Object) -> MigInstance:
     errors: dict[str, int] = {}
     return MigInstance(
         uuid=source.text("uuid", errors),
-        gi=source.optional("gi", most=NO_INSTANCE),
+        gi=source.available("gi", most=NO_INSTANCE),
         memory=_memory(source, "memory", errors),
         memory_v2=_memory(source, "memory_v2", errors),
         compute=_processes(source, "compute", errors),

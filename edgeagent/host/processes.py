@@ -14,7 +14,8 @@ from edgeagent.host.files import Files
 from edgeagent.host.paths import why
 
 _PF_KTHREAD = 0x00200000
-"""include/linux/sched.h; one of the flags in field 9 of stat."""
+_PF_EXITING = 0x00000004
+"""include/linux/sched.h; two of the flags in field 9 of stat."""
 # Places in stat after the name: field 3, the state, is the first of them.
 _FLAGS = 9 - 3
 _START = 22 - 3
@@ -31,6 +32,8 @@ class _Stat(NamedTuple):
     name: str
     state: str
     kernel: bool
+    ending: bool
+    """It has given up its memory, or is about to: then status shows no VmSize either."""
     start_ticks: int
 
 
@@ -43,16 +46,15 @@ def process(files: Files, pid: int) -> Process | None:
         cgroup = b""
         if stat and not _stat(files, pid):
             return None  # it ended between the two readings
+    status = _status(files, pid)
     if stat:
-        name, kernel, start = stat.name, stat.kernel, stat.start_ticks
+        name, start = stat.name, stat.start_ticks
+        kernel = stat.kernel or (not stat.ending and _without_memory(status))
     else:
-        status = _status(files, pid)
         if not status and not cgroup:
             return None
-        name = status.get("Name") or _comm(files, pid)
-        start = None
-        # A zombie has no memory left to print, a kernel thread never had any.
-        kernel = bool(status) and "VmSize" not in status and not status.get("State", "Z").startswith("Z")
+        name, start = status.get("Name") or _comm(files, pid), None
+        kernel = _without_memory(status) and not status.get("State", "Z").startswith("Z")
     pod = owner(cgroup)
     return Process(
         pid=pid,
@@ -147,6 +149,7 @@ def _stat(files: Files, pid: int) -> _Stat | None:
         name=name.decode(errors="replace"),
         state=fields[0].decode(errors="replace"),
         kernel=bool(int(fields[_FLAGS]) & _PF_KTHREAD),
+        ending=bool(int(fields[_FLAGS]) & _PF_EXITING) or fields[0] in (b"Z", b"X"),
         start_ticks=int(fields[_START]),
     )
 
@@ -158,6 +161,11 @@ def _status(files: Files, pid: int) -> dict[str, str]:
         return {}
     pairs = (row.partition(":\t") for row in rows)
     return {key: value.strip() for key, tab, value in pairs if tab}
+
+
+def _without_memory(status: dict[str, str]) -> bool:
+    """Status was read and shows no memory: a kernel thread never had any, a process that ends has none left."""
+    return bool(status) and "VmSize" not in status
 
 
 def _comm(files: Files, pid: int) -> str:

@@ -25,7 +25,7 @@ LIMIT_ANNOTATION = PREFIX + "gpu-memory-limit"
 _CONTAINER_ANNOTATION = re.compile(r"nvidia\.com/container\.(?P<name>.+)\.gpu-memory\.limit")
 _ANNOTATIONS: dict[str, Callable[[str], int]] = {
     "gpu-memory": lambda text: int(text) * MIB,
-    "tensor-fusion.ai/vram-limit": quantity.parse,
+    "tensor-fusion.ai/vram-limit": quantity.amount,
 }
 _RESOURCES = {
     "kube-share/gpu-mem": 1,
@@ -45,7 +45,10 @@ def budget(pod: PodFacts, resource: str, kind: MemoryKind, policy: Policy, *, pr
     ``primary`` is the node's ``gpu-memory`` pool: annotations, others' keys and the default
     budget, which name no pool, count there.
     """
-    problems: list[BudgetProblem] = []
+    problems = [
+        BudgetProblem("BudgetInvalid", f"{text} is ignored: it is no amount")
+        for text in (pod.unparsable if primary else ())
+    ]
     gpu: int | None = None
     source: BudgetSource = "none"
     key = ""
@@ -79,7 +82,7 @@ def _named_elsewhere(
     own = pod.annotations.get(LIMIT_ANNOTATION)
     if own is not None:
         try:
-            return _positive(quantity.parse(own)), "annotation", LIMIT_ANNOTATION
+            return quantity.amount(own), "annotation", LIMIT_ANNOTATION
         except ValueError as error:
             problems.append(BudgetProblem("BudgetInvalid", f"annotation {LIMIT_ANNOTATION} is ignored: {error}"))
     for key, amount in _foreign(pod, policy, problems):
@@ -91,7 +94,7 @@ def _named_elsewhere(
 
 def _foreign(pod: PodFacts, policy: Policy, problems: list[BudgetProblem]) -> Iterator[tuple[str, int]]:
     containers = {key: text for key, text in pod.annotations.items() if _CONTAINER_ANNOTATION.fullmatch(key)}
-    parsed = [(key, _parsed(key, text, quantity.parse, problems)) for key, text in sorted(containers.items())]
+    parsed = [(key, _parsed(key, text, quantity.amount, problems)) for key, text in sorted(containers.items())]
     if parsed and all(amount is not None for _, amount in parsed):
         yield parsed[0][0], sum(amount or 0 for _, amount in parsed)
     limited = {key for container in pod.containers for key in container.limits}
@@ -101,7 +104,9 @@ def _foreign(pod: PodFacts, policy: Policy, problems: list[BudgetProblem]) -> It
     for key in sorted(limited):
         slices = _SLICES.fullmatch(key)
         if slices:
-            yield key, requests.total(pod, key, "limits") * int(slices[1]) * 10**9
+            count = requests.total(pod, key, "limits")
+            if count:
+                yield key, count * int(slices[1]) * 10**9
     for key, parse in _ANNOTATIONS.items():
         if key in pod.annotations:
             found = _parsed(key, pod.annotations[key], parse, problems)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from edgeagent.facts import MemoryKind, MigInstance, NvmlDevice, NvmlMemory
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 NAMELESS = "NVIDIA GPU"
 """A device whose name NVML does not tell."""
+
+MOST_BYTES = 1 << 52
+"""More memory than any GPU has (4 PiB): such a figure is a fault of the driver, or a minus one."""
 
 NOT_SUPPORTED = 3
 GPU_IS_LOST = 15
@@ -60,7 +64,14 @@ def judge(
             found += [_instance(device, instance) for instance in device.mig] or [_undivided(device)]
         else:
             found.append(_device(device, kind, tegra=integrated, asleep=device.pci_address in asleep))
-    return tuple(found)
+    twice = _told_twice(nvml.devices)
+    return tuple(replace(one, minor=None) if one.minor in twice else one for one in found)
+
+
+def _told_twice(devices: Iterable[NvmlDevice]) -> frozenset[int]:
+    """Minor numbers that several cards tell: which of them has it is not known."""
+    told = [device.minor for device in devices if device.minor is not None]
+    return frozenset(minor for minor in told if told.count(minor) > 1)
 
 
 def _proven_tegra_part(device: NvmlDevice, *, tegra: bool) -> bool:
@@ -150,6 +161,10 @@ def _memory(v1: NvmlMemory | None, v2: NvmlMemory | None) -> tuple[int | None, i
     """(total, reserved, what is wrong). Reserved is None with the first call only: that call does not tell it."""
     for memory in (v2, v1):
         if memory is not None and memory.code == 0 and memory.total:
+            figures = {"total": memory.total, "reserved": memory.reserved, "used": memory.used}
+            for name, figure in figures.items():
+                if figure is not None and figure > MOST_BYTES:
+                    return None, None, f"{name} memory of {figure} bytes is not plausible"
             reserved = memory.reserved if memory is v2 else None
             if reserved is not None and not 0 <= reserved < memory.total:
                 return None, None, f"reserved {reserved} of a total of {memory.total} bytes is not plausible"

@@ -36,6 +36,11 @@ class Source:
     lost: bool = False
     """One of the pool's devices cannot be asked any more, so it may hold what no row names."""
 
+    @property
+    def rest(self) -> int | None:
+        """Bytes that no row names; None where a row is not known, which may hold all of them."""
+        return None if self.total is None else self.total - sum(row.bytes or 0 for row in self.rows or ())
+
 
 def attribute(
     keys: Sequence[PoolKey],
@@ -65,10 +70,8 @@ def attribute(
     uses = {pod.uid: tally.use(pod, sources) for pod in live}
     # nvmap's total includes handles that no process references any more: camera driver, descriptors in flight.
     # A card's own figure includes what crashed processes left behind.
-    rest = sum(
-        given.total - sum(row.bytes or 0 for row in given.rows or ())
-        for given in sources.values()
-        if given.total is not None
+    rest = quantity.total(
+        sources[key.resource].rest for key in keys if key.kind == "discrete" or sources[key.resource].total is not None
     )
     shared = {key.resource for key in keys if key.kind == "unified"}
     return Usage(
@@ -111,7 +114,7 @@ def _of_tegra(rows: tuple[Row, ...] | None, host: HostFacts, limit: int | None) 
     if rows and any(row.bytes is not None for row in rows):
         return Source(rows, _sum(rows))
     if host.gpu_node_holders.value == 0:
-        return Source((), 0)
+        return Source((), table.total_bytes if table is not None else 0)
     held = host.gpu_node_holders.value
     reason = host.nvmap.why or "the nvmap table shows no bytes"
     if held:
@@ -161,12 +164,16 @@ class _Tally:
     mps: set[str] = field(default_factory=set)
     served: set[str] = field(default_factory=set)
     """Pools in which an MPS server holds memory of its clients."""
+    foreign: set[str] = field(default_factory=set)
+    """Pools of which a kernel thread is said to hold memory: that pid is one of another pid namespace."""
 
     def count(self, resource: str, row: Row) -> None:
         """Add one row to the pod, the system, or what nobody can be named for."""
         process = self.host.processes.get(row.pid)
         if process is not None and process.name in _MPS_NAMES:
             self.served.add(resource)
+        if process is not None and process.kernel:
+            self.foreign.add(resource)
         if row.pid == 0:
             self.system[resource] = _plus(self.system[resource], row.bytes)
         elif process is None or process.kernel or not process.cgroup_readable:
@@ -213,13 +220,16 @@ class _Tally:
             shared = rowless and resource in self.served
             blind = given.rows is None or (pod.uid, resource) in self.unknown
             stranded = rowless and given.lost
-            gpu[resource] = None if blind or shared or stranded else self.gpu[pod.uid, resource]
+            misread = rowless and resource in self.foreign
+            gpu[resource] = None if blind or shared or stranded or misread else self.gpu[pod.uid, resource]
             if blind:
                 why = given.why or "the driver does not know the memory of one of its processes"
             elif shared:
                 why = "an MPS server holds the memory of its clients"
             elif stranded:
                 why = "it may use a GPU that is lost"
+            elif misread:
+                why = "the driver names a process by the pid of another pid namespace, and it may be this pod's"
         cgroup = self.host.pods.get(pod.cgroup_uid)
         trusted = all(given.rows is not None for given in sources.values())
         return PodUse(
@@ -240,7 +250,9 @@ class _Tally:
     ) -> ContainerUse:
         if container_id is None:
             return ContainerUse(None, None)
-        known = trusted and (pod.uid, container_id) not in self.unknown_containers
+        # What stands at the pod's own cgroup may be any container's.
+        loose = self.containers[pod.uid, None] > 0
+        known = trusted and not loose and (pod.uid, container_id) not in self.unknown_containers
         return ContainerUse(
             self.containers[pod.uid, container_id] if known else None,
             cgroup.containers.get(container_id) if cgroup else None,

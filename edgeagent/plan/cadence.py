@@ -20,8 +20,15 @@ def meminfo(plan: Plan | None, sampling: Sampling) -> float:
     """Seconds until /proc/meminfo is read again: the time in which the floor could be reached."""
     if plan is None or plan.danger.usable is None:
         return sampling.interval
-    ahead = (plan.danger.usable - plan.danger.floor) / max(WORST_FILL, plan.danger.drop)
-    return min(max(ahead, sampling.fast), sampling.interval)
+    return pause(plan.danger.usable - plan.danger.floor, plan.danger.drop, sampling.fast, sampling.interval)
+
+
+def pause(spare: float, drop: float, fast: float, interval: float) -> float:
+    """Seconds in which ``spare`` bytes above the floor could be filled, from ``fast`` to ``interval``.
+
+    ``drop`` is the fastest fall that was seen lately, in bytes per second.
+    """
+    return min(max(spare / max(WORST_FILL, drop), fast), interval)
 
 
 def attribution(plan: Plan | None, sampling: Sampling) -> float:

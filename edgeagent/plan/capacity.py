@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 MILLI_PER_DEVICE = 1000
 RISE_SECONDS = 5.0
 """An increase waits this long without change, so that a pod's replacement finds its place before others do."""
+NEVER = float("-inf")
+"""When a pool was last sized that never was."""
 LAST_GOOD_SECONDS = 600.0
 """How long the last good value stands in for an unknown one; then no room is offered that nobody can vouch for."""
 
@@ -49,13 +51,16 @@ def unknown(before: Published | None, admitted: int, now: float, *, admitted_onl
     return Published(held, before.known_at)
 
 
-def milli(devices: int, present: int, committed: int, admitted: int, *, admitted_only: bool) -> int:
+def milli(devices: int | None, present: int, committed: int, admitted: int, *, admitted_only: bool) -> int | None:
     """Thousandths of a GPU to publish; ``present`` is what is published now, 0 for nothing.
 
-    It is for scheduling only, and stays as it is while a pod holds some of it.
+    It is for scheduling only, and stays as it is while a pod holds some of it, or while it is not known how many
+    ``devices`` there are (None). The result is None where nothing is known.
     """
     if admitted_only:
         return admitted
+    if devices is None:
+        return max(present, admitted) or None
     return max(present if present and committed else MILLI_PER_DEVICE * devices, admitted)
 
 

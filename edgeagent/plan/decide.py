@@ -31,7 +31,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     verdict = boards.detect(host.files, host.nvml, host.meminfo.value, facts.config.unified.detect)
     state = replace(state, hardware=hardware.remember(known, verdict, host))
     board = hardware.seen(state.hardware, verdict)
-    board = replace(board, warnings=(*board.warnings, *host.kubelet.problems))
+    board = replace(board, warnings=(*board.warnings, *host.kubelet.problems, *sizing.unpooled(board, facts.config)))
     pods = _pods(facts, state)
     sized = sizing.size(state, facts, board, pods)
     listed = pods if facts.cluster and facts.cluster.pods is not None else None

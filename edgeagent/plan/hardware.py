@@ -155,9 +155,11 @@ def _met(known: Known, now: Device) -> Known:
 
 
 def _kept(before: Device, now: Device) -> Device:
-    """``now``, with what it last told while a query fails: its sizes, its name, what the name tells, or its uuid."""
+    """``now``, with what it last told while a query fails: its sizes, its names, what the name tells, its numbers."""
     if now.uuid is None and before.uuid is not None:
-        now = replace(now, uuid=before.uuid, name=before.name, minor=before.minor)
+        now = replace(now, uuid=before.uuid, name=before.name)
+    if now.minor is None:
+        now = replace(now, minor=before.minor)
     if now.name == NAMELESS:
         now = replace(now, name=before.name)
         if before.memory == "unified" and now.memory == "discrete":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from edgeagent.facts import PREFIX
+from edgeagent.memory.devices import apart
 from edgeagent.quantity import MIB
 
 if TYPE_CHECKING:
@@ -49,12 +50,15 @@ def value(text: str | None) -> str | None:
 def describe(board: Board, memory_bytes: int | None) -> dict[str, str]:
     """The labels that describe ``board``; only its kind on a node without a GPU, none while the kind is unknown.
 
-    ``memory_bytes`` is the static total of the pool behind ``gpu-memory``.
+    ``memory_bytes`` is the total of the pool behind ``gpu-memory``; cards have their own together, lost or not, and
+    however they are shared out into pools.
     """
     if board.kind == "unknown":
         return {}
     if board.kind == "none":
         return {KIND: "none"}
+    cards = [device.total_bytes for device in apart(board.devices) if device.total_bytes is not None]
+    memory_bytes = sum(cards) if cards else memory_bytes
     texts = (
         board.kind,
         str(len(board.devices)),
@@ -106,9 +110,21 @@ def required(pods: Iterable[PodFacts]) -> dict[str, list[str]]:
     return needs
 
 
+def excluded(pods: Iterable[PodFacts]) -> frozenset[str]:
+    """Label keys that an admitted live pod wants not to be there: adding one would stop it as removing others would."""
+    return frozenset(key for pod in pods if pod.admitted for key in pod.excluded_labels)
+
+
 def guard(
-    wanted: Mapping[str, str], present: Mapping[str, str], owned: Iterable[str], needs: Mapping[str, list[str]]
+    wanted: Mapping[str, str],
+    present: Mapping[str, str],
+    owned: Iterable[str],
+    needs: Mapping[str, list[str]],
+    unwanted: Collection[str] = (),
 ) -> dict[str, str]:
-    """``wanted``, but a label that we own or would set keeps its present value while a pod requires it."""
+    """``wanted``, but a label that we own or would set stays as it is while a pod requires it.
+
+    ``unwanted``: keys that a pod wants not to be there.
+    """
     kept = {key: present[key] for key in (*owned, *wanted) if key in present and key in needs}
-    return {**wanted, **kept}
+    return {**{key: text for key, text in wanted.items() if key in present or key not in unwanted}, **kept}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgeagent import quantity
-from edgeagent.facts import PREFIX
+from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY, PREFIX
 from edgeagent.plan import conditions as condition_types
+from edgeagent.plan.labels import DESCRIBED
 from edgeagent.plan.types import MERGE_PATCH, STRATEGIC_MERGE_PATCH, Condition, Request
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 OWNED_KEYS = PREFIX + "owned-keys"
 MODE = PREFIX + "mode"
+_POOL = re.compile(rf"{re.escape(GPU_MEMORY)}(-\d+)?|{re.escape(IGPU_MEMORY)}|{re.escape(GPU_MILLI)}")
+_KUBERNETES = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
 
 
 def owned(node: NodeFacts, part: str) -> frozenset[str]:
@@ -29,15 +33,18 @@ def owned(node: NodeFacts, part: str) -> frozenset[str]:
 
 
 def own_labels(node: NodeFacts) -> frozenset[str]:
-    """Labels on the node that are ours to change: under our prefix, or told by the annotation."""
-    return frozenset(key for key in node.labels if key.startswith(PREFIX)) | (
-        owned(node, "labels") & node.labels.keys()
-    )
+    """Labels on the node that are ours to change: by their name, or told by the annotation.
+
+    Whatever the annotation says, the labels of Kubernetes itself are never ours.
+    """
+    told = {key for key in owned(node, "labels") if not _KUBERNETES.search(key.rpartition("/")[0])}
+    return frozenset(key for key in node.labels if key in DESCRIBED or key in told)
 
 
 def own_capacity(node: NodeFacts) -> frozenset[str]:
-    """Capacity and allocatable keys on the node that are ours."""
-    return frozenset(key for key in (*node.capacity, *node.allocatable) if key.startswith(PREFIX))
+    """Capacity and allocatable keys on the node that are ours: by their name, or under our prefix and told."""
+    told = {key for key in owned(node, "capacity") if key.startswith(PREFIX)}
+    return frozenset(key for key in (*node.capacity, *node.allocatable) if _POOL.fullmatch(key) or key in told)
 
 
 def requests(

@@ -60,6 +60,11 @@ def floor(settings: Pressure, pool: Pool | None) -> int:
     return max(128 * MIB, headroom // 2)
 
 
+def ahead(now_usable: float, drop: float, seconds: float) -> float:
+    """Bytes that are usable in ``seconds`` if the fastest fall of lately, in bytes per second, goes on."""
+    return now_usable - seconds * drop
+
+
 def observe(
     before: PressureMemory, at: float, now_usable: int | None, settings: Pressure, pool: Pool | None, max_age: float
 ) -> tuple[PressureMemory, Danger]:
@@ -79,11 +84,11 @@ def observe(
         )
     after = _read(before, at, now_usable, max_age)
     drop = fastest_drop(after.readings)
-    ahead = now_usable - settings.horizon * drop
+    soon = ahead(now_usable, drop, settings.horizon)
     if after is not before:
-        after = _judge(after, at, now_usable, ahead, low)
-    expected = now_usable if now_usable < low else ahead
-    need = max(0, low + MARGIN - int(expected)) if min(now_usable, ahead) < low else 0
+        after = _judge(after, at, now_usable, soon, low)
+    expected = now_usable if now_usable < low else soon
+    need = max(0, low + MARGIN - int(expected)) if min(now_usable, soon) < low else 0
     return after, Danger(
         now_usable,
         low,
@@ -120,9 +125,9 @@ def fastest_drop(readings: tuple[tuple[float, int], ...]) -> float:
     return fastest
 
 
-def _judge(after: PressureMemory, at: float, value: int, ahead: float, low: int) -> PressureMemory:
+def _judge(after: PressureMemory, at: float, value: int, soon: float, low: int) -> PressureMemory:
     below = after.low + 1 if value < low else 0
-    falling = after.falling + 1 if min(value, ahead) < low else 0
+    falling = after.falling + 1 if min(value, soon) < low else 0
     since = after.since
     calm = after.calm_since
     if falling >= READINGS:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from edgeagent import quantity
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY
 from edgeagent.memory import budgets, pools, requests
+from edgeagent.memory.board import DRIVER_NOT_LOADED
 from edgeagent.plan import capacity, hardware, lastgood
 from edgeagent.plan.state import Published, State
 
 if TYPE_CHECKING:
+    from edgeagent.config import Config
     from edgeagent.facts import Facts, NodeFacts, PodFacts
     from edgeagent.memory.pools import PoolKey
-    from edgeagent.memory.types import Board, Budget, Pool
+    from edgeagent.memory.types import Board, Budget, Device, Pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,18 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
     return replace(sized, pools=filled, fresh=fresh, budgets=given)
 
 
+def unpooled(board: Board, config: Config) -> tuple[str, ...]:
+    """What people should know of cards that are in no pool."""
+    if config.discrete.pools == "node":
+        return ()
+    return tuple(
+        f"{device.name} {device.uuid or 'without a uuid'} is in no pool: its minor number, which would name its key, "
+        "is not known, or another card has the same"
+        for device in board.devices
+        if device.memory == "discrete" and device.minor is None
+    )
+
+
 def _counted(key: PoolKey, state: State) -> PoolKey:
     """``key`` without the devices that are proven lost."""
     return replace(key, devices=tuple(one for one in key.devices if not hardware.lost(state.hardware, (one,))))
@@ -135,8 +149,12 @@ def publish(
     found = {resource: value for resource, value in earlier.items() if resource not in fresh}
     before = {**found, **state.published}
     values = capacity.plan(before, keys, fresh, admitted, now, admitted_only=admitted_only)
+    unproven = state.hardware.board is None
+    there = {key.resource for key in keys}
+    values |= _held([key for key in _on_it(facts) if key not in values and (unproven or key in there)], facts, pods)
     devices = [device for key in keys for device in key.devices if not hardware.lost(state.hardware, (device,))]
-    milli = _milli(state, facts, pods, len(devices), admitted_only=admitted_only) if values else 0
+    count = len(devices) if _all_there(facts, devices) else None
+    milli = _milli(state, facts, pods, count, admitted_only=admitted_only) if values or unproven else None
     good = {
         key.resource: lastgood.of(values[key.resource].value, key)
         for key in sized.counted
@@ -153,7 +171,38 @@ def publish(
     )
 
 
-def _milli(state: State, facts: Facts, pods: Sequence[PodFacts], devices: int, *, admitted_only: bool) -> int:
+def _on_it(facts: Facts) -> list[str]:
+    """The pool keys that the node carries."""
+    found = node_of(facts)
+    return [
+        key
+        for key in (found.capacity if found else ())
+        if key in (GPU_MEMORY, IGPU_MEMORY) or key.startswith(f"{GPU_MEMORY}-")
+    ]
+
+
+def _held(keys: Sequence[str], facts: Facts, pods: Sequence[PodFacts]) -> dict[str, Published]:
+    """What admitted pods hold of each key whose size was never known, where the node carries less than that."""
+    admitted = [pod for pod in pods if pod.admitted]
+    held = {key: quantity.ceil_mib(sum(requests.total(pod, key, "requests") for pod in admitted)) for key in keys}
+    return {
+        key: Published(amount, capacity.NEVER) for key, amount in held.items() if amount > _on_node(node_of(facts), key)
+    }
+
+
+def _all_there(facts: Facts, devices: Sequence[Device]) -> bool:
+    """``devices`` are all that there are: NVML listed them, or there is no card that it could list."""
+    answer, files = facts.host.nvml.value, facts.host.files
+    if answer is None or hardware.lists_all(facts.host):
+        return answer is not None and answer.count is not None
+    # A Jetson up to JetPack 5 has no driver for NVML, though an image may have brought the library.
+    driverless = answer.library == "absent" or answer.init == DRIVER_NOT_LOADED
+    return driverless and not files.pci_displays and {device.tegra for device in devices} == {True}
+
+
+def _milli(
+    state: State, facts: Facts, pods: Sequence[PodFacts], devices: int | None, *, admitted_only: bool
+) -> int | None:
     amounts = [(pod, requests.total(pod, GPU_MILLI, "requests")) for pod in pods if pod.live]
     return capacity.milli(
         devices,

@@ -148,8 +148,8 @@ class State:
     """By capacity key, from an earlier run too: what stands in after a start in which the pool cannot be sized."""
     mixed: bool = False
     """The board has or had both kinds of memory, so ``gpu-memory`` is its cards' for good."""
-    milli: int = 0
-    """Thousandths of a GPU that were last published; 0 for none."""
+    milli: int | None = None
+    """Thousandths of a GPU that were last published; None for none."""
     labels: Mapping[str, str] | None = None
     """Labels of the last readable verdict."""
     windows: Mapping[str, Window] = field(default_factory=dict)

@@ -1,18 +1,21 @@
-"""How fast a single pod may fill the board's memory for an eviction to come in time.
+"""How fast a single pod may fill the board's memory for an eviction, or else a kill, to come in time.
 
-The readings, the rules of pressure and the cadence are those of :mod:`edgeagent.plan.pressure` and
-:mod:`edgeagent.plan.cadence`, run against a pod that takes memory at a constant rate. When the pod
-begins, relative to the readings, is tried in steps, and the worst case counts. The pod is taken to
-ignore SIGTERM and to go on filling until its memory is back, so that the answer is a lower bound.
+The readings, the rules of pressure and the cadence are those of :mod:`edgeagent.plan.pressure`,
+:mod:`edgeagent.plan.kills` and :mod:`edgeagent.plan.cadence`, run against a pod that takes memory at a
+constant rate. When the pod begins, relative to the readings, is tried in steps, and the worst case counts.
+
+An evicted pod is taken to ignore SIGTERM and to go on filling until its memory is back, so that the answer
+is a lower bound. A killed one stops at the signal: how long its memory takes to come back costs no more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgeagent.plan import cadence, kills
 from edgeagent.plan.cadence import WORST_FILL
-from edgeagent.plan.pressure import READINGS, SHORTEST_PAIR
+from edgeagent.plan.pressure import READINGS, SHORTEST_PAIR, ahead
 from edgeagent.quantity import MIB
 
 if TYPE_CHECKING:
@@ -22,13 +25,15 @@ if TYPE_CHECKING:
 
 CALL_SECONDS = 0.1
 """From the reading that decides to the API server's receipt of the eviction: p95 as ``tests/bench`` measures it."""
+SIGNAL_SECONDS = 0.02
+"""From the decision to kill to the signal: p95 is 14 ms, measured by the service under load on an x86 machine."""
 TEARDOWN_SECONDS = 1.0
 """From SIGKILL until the driver has given the memory back: assumed, to be measured on a board."""
 
 _PHASES = 100
 """Moments between two readings at which the pod may begin to fill."""
-_HALVINGS = 16
-"""Steps of the bisection: they narrow a range of some hundred times the answer down to a few per mille of it."""
+_HALVINGS = 20
+"""Steps of the bisection: they narrow a range of some thousand times the answer down to a few per mille of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,19 +49,22 @@ class Watch:
     interval: float
     """And at most."""
     answer: float
-    """Seconds from the decision until the memory is back."""
+    """Seconds from the decision until the pod takes no more memory."""
+    critical: int | None = None
+    """Bytes, for the watch over a kill; None for that over an eviction."""
 
     def pause(self, usable: float, drop: float) -> float:
-        """Seconds until the next reading, as :func:`edgeagent.plan.cadence.meminfo` has it."""
-        return min(max((usable - self.floor) / max(WORST_FILL, drop), self.fast), self.interval)
+        """Seconds until the next reading."""
+        return cadence.pause(usable - self.floor, drop, self.fast, self.interval)
 
     def far(self, fill: float) -> float:
         """Usable memory from which on more changes nothing: the fall is known before it matters."""
         return self.floor + self.interval * (max(WORST_FILL, fill) + READINGS * fill) + self.horizon * fill
 
     def alarmed(self, usable: float, drop: float) -> bool:
-        """Whether this reading asks for pressure."""
-        return min(usable, usable - self.horizon * drop) < self.floor
+        """Whether this reading asks for pressure and, where it takes that, is critical too."""
+        critical = self.critical is None or ahead(usable, drop, kills.AHEAD) < self.critical
+        return critical and ahead(usable, drop, self.horizon) < self.floor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,18 +78,28 @@ class Survival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """By eviction. A field is None where the memory it starts from is not known."""
+class Survivals:
+    """What it survives by one means. A field is None where the memory it starts from is not known."""
 
     now: Survival | None
     booked: Survival | None
     """When every advertised byte and every reserve but the headroom is in use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook(Survivals):
+    """What it survives by eviction, and else."""
+
     grace: int
     """Seconds of grace that were counted with."""
+    fast: float
+    """Seconds between two readings near the floor."""
+    kill: Survivals | None
+    """By kill; None: ``policy.kill`` is never."""
 
 
 def outlook(config: Config, danger: Danger, pool: Pool | None) -> Outlook:
-    """What the board survives by eviction. ``pool``: the one that GPU and host share; None: its size is not known."""
+    """What the board survives. ``pool``: the one that GPU and host share; None: its size is not known."""
     grace = max(1, int(config.policy.pressure_grace))
     watch = Watch(
         floor=danger.floor,
@@ -90,8 +108,17 @@ def outlook(config: Config, danger: Danger, pool: Pool | None) -> Outlook:
         interval=config.sampling.interval,
         answer=CALL_SECONDS + grace + TEARDOWN_SECONDS,
     )
+    # Who holds what has to be read once more: what a decision to kill rests on is at most a second old.
+    last = replace(watch, critical=danger.critical, answer=watch.fast + SIGNAL_SECONDS)
     headroom = next((reserve.bytes for reserve in (pool.reserves if pool else ()) if reserve.name == "headroom"), None)
-    return Outlook(now=_survival(watch, danger.usable), booked=_survival(watch, headroom), grace=grace)
+    kill = Survivals(now=_survival(last, danger.usable), booked=_survival(last, headroom))
+    return Outlook(
+        now=_survival(watch, danger.usable),
+        booked=_survival(watch, headroom),
+        grace=grace,
+        fast=watch.fast,
+        kill=kill if config.policy.kill == "pressure" else None,
+    )
 
 
 def _survival(watch: Watch, usable: int | None) -> Survival | None:
@@ -114,7 +141,7 @@ def rate(watch: Watch, usable: int) -> float:
 
 
 def _lives(watch: Watch, usable: float, fill: float, phase: float) -> bool:
-    """Whether memory is left when the pod's is back. ``phase``: part of the pause that had passed when it began."""
+    """Whether memory is left when the pod takes no more. ``phase``: part of the pause that had passed when it began."""
     usable = min(usable, watch.far(fill))
     pause = watch.pause(usable, 0.0)
     at = pause * (1 - phase)

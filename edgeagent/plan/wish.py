@@ -35,13 +35,18 @@ def wish(
     capacity = _capacity(state, found)
     state, described = _labels(state, facts, board, sized)
     if found is not None:
-        needs = labels.required(pods) if facts.config.labels.removal == "when-unused" else {}
-        described = labels.guard(described, found.labels, node.own_labels(found), needs)
+        careful = facts.config.labels.removal == "when-unused"
+        needs, unwanted = (labels.required(pods), labels.excluded(pods)) if careful else ({}, frozenset())
+        described = labels.guard(described, found.labels, node.own_labels(found), needs, unwanted)
     wanted = conditions.conditions(board, facts.host.runtime, danger, host_over=host_over)
-    known = state.hardware.board is not None or board.kind != "unknown"
-    ready = found is not None and known and view_current(facts, now)
+    ready = found is not None and view_current(facts, now) and not _doubtful(state.hardware, board)
     requests = node.requests(found, capacity, described, wanted) if found is not None and ready else ()
     return state, NodeWish(capacity=capacity, labels=described, conditions=wanted, requests=requests)
+
+
+def _doubtful(known: Hardware, board: Board) -> bool:
+    """There seems to be no GPU although something speaks of one: that takes several readings to prove."""
+    return board.kind == "none" and bool(board.signals) and 0 < known.absent < hardware.PROOF
 
 
 def _capacity(state: State, found: NodeFacts | None) -> Mapping[str, str]:
@@ -50,7 +55,7 @@ def _capacity(state: State, found: NodeFacts | None) -> Mapping[str, str]:
     Until the driver has answered once, what an earlier run put on the node is neither wrong nor right, and stays.
     """
     amounts = {resource: quantity.mib(value.value) for resource, value in state.published.items()}
-    if amounts:
+    if state.milli is not None:
         amounts[GPU_MILLI] = str(state.milli)
     if found is None or state.hardware.board is not None:
         return amounts

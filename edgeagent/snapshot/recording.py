@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,7 +16,7 @@ import yaml
 
 from edgeagent import config as configuration
 from edgeagent.errors import InputError
-from edgeagent.snapshot import archive
+from edgeagent.snapshot import archive, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from edgeagent.host.files import Entry
 
 FORMAT = 1
+_CHECKS: Mapping[str, Callable[[str, Any], object]] = {"node": sources.node, "pods": sources.items}
+"""Lists that decisions rest on; others are for diagnosis alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,9 @@ def understood(path: Path, entries: Mapping[str, Entry]) -> Recording:
     """
     base, changes = _split(entries)
     problems: list[str] = []
-    about, frames, settings = {}, [], configuration.Config()
+    about: dict[str, Any] = {}
+    frames: list[tuple[str, float]] = []
+    settings = configuration.Config()
     with _noted(problems):
         about = _about(path, base)
     with _noted(problems):
@@ -86,8 +90,12 @@ def understood(path: Path, entries: Mapping[str, Entry]) -> Recording:
         settings = _config(path, base)
     samples = []
     for name, at in frames or [("", 0.0)]:
+        changed = changes.get(name, {})
+        places = {one: f"frames/{name}/{one}" for one in changed}
+        gone: frozenset[str] = frozenset()
         with _noted(problems):
-            samples.append(_sample(path, _overlaid(path, base, name, changes.get(name, {})), at))
+            gone = _gone(f"{path}/frames/{name}/removed.txt", changed)
+        samples.append(_sample(path, _overlaid(base, changed, gone), places, at, problems))
     if problems:
         # What is wrong in the base is wrong in every frame.
         raise InputError(list(dict.fromkeys(problems)))
@@ -127,11 +135,13 @@ def _split(entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], dict[str, di
 
 def _about(path: Path, entries: Mapping[str, Entry]) -> dict[str, Any]:
     """``node``, ``arch``, ``page_size`` (None where they are not said) and ``taken`` in Unix seconds."""
-    about = _yaml(path, entries, "snapshot.yaml")
-    if not isinstance(about, dict) or about.get("format") != FORMAT:
+    about = _yaml(f"{path}/snapshot.yaml", entries["snapshot.yaml"])
+    if not isinstance(about, dict):
         raise InputError(f"{path}/snapshot.yaml: expected format: {FORMAT}")
     problems: list[str] = []
     found: dict[str, Any] = {}
+    if about.get("format") != FORMAT:
+        problems.append(f"{path}/snapshot.yaml: expected format: {FORMAT}, got {about.get('format')!r}")
     for key in ("node", "arch"):
         value = about.get(key)
         if value is not None and not isinstance(value, str | int):
@@ -161,7 +171,7 @@ def _taken(path: Path, value: Any) -> float:
 def _frames(path: Path, entries: Mapping[str, Entry]) -> list[tuple[str, float]]:
     if "frames.yaml" not in entries:
         return []
-    found = _yaml(path, entries, "frames.yaml")
+    found = _yaml(f"{path}/frames.yaml", entries["frames.yaml"])
     problems = []
     frames = []
     for item in found if isinstance(found, list) else []:
@@ -188,17 +198,20 @@ def _seconds(value: Any) -> float | None:
 def _config(path: Path, entries: Mapping[str, Entry]) -> Config:
     if "config.yaml" not in entries:
         return configuration.Config()
-    return configuration.load([(f"{path}/config.yaml", _text(path, "config.yaml", entries["config.yaml"]))])
+    place = f"{path}/config.yaml"
+    return configuration.load([(place, _text(place, entries["config.yaml"]))])
 
 
-def _overlaid(path: Path, base: Mapping[str, Entry], frame: str, changes: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The base with what differs in ``frame``; frames do not accumulate."""
+def _gone(place: str, changes: Mapping[str, Entry]) -> frozenset[str]:
+    """The paths that do not exist in a frame."""
+    removed = _text(place, changes["removed.txt"]) if "removed.txt" in changes else ""
+    return frozenset(name.strip().strip("/") for name in removed.splitlines() if name.strip())
+
+
+def _overlaid(base: Mapping[str, Entry], changes: Mapping[str, Entry], gone: frozenset[str]) -> dict[str, Entry]:
+    """The base with what differs in a frame; frames do not accumulate."""
     if not changes:
         return dict(base)
-    removed = ""
-    if "removed.txt" in changes:
-        removed = _text(path, f"frames/{frame}/removed.txt", changes["removed.txt"])
-    gone = {name.strip().strip("/") for name in removed.splitlines() if name.strip()}
     # A change takes the place of whatever stands at its path, below it, or in its way.
     replaced = gone | {name for name, entry in changes.items() if entry is not None}
     folders = {parent for name in changes for parent in archive.above(name)}
@@ -210,38 +223,48 @@ def _overlaid(path: Path, base: Mapping[str, Entry], frame: str, changes: Mappin
     return {**kept, **{name: entry for name, entry in changes.items() if name != "removed.txt"}}
 
 
-def _sample(path: Path, entries: Mapping[str, Entry], at: float) -> Sample:
-    names = [name for name in entries if re.fullmatch(r"cluster/[a-z]+\.json", name)]
-    return Sample(
-        at=at,
-        host={name.removeprefix("host/"): entry for name, entry in entries.items() if name.startswith("host/")},
-        nvml=_bytes(path, "nvml.json", entries["nvml.json"]) if "nvml.json" in entries else None,
-        lists={name.removeprefix("cluster/").removesuffix(".json"): _json(path, entries, name) for name in names},
-    )
+def _sample(
+    path: Path, entries: Mapping[str, Entry], places: Mapping[str, str], at: float, problems: list[str]
+) -> Sample:
+    """The sample that ``entries`` are. ``places``: where those lie that are not the base's; ``problems`` grows."""
+    nvml: bytes | None = None
+    lists: dict[str, Any] = {}
+    for name in sorted(name for name in entries if not name.startswith("host/")):
+        place = f"{path}/{places.get(name, name)}"
+        with _noted(problems):
+            if name == "nvml.json":
+                nvml = _bytes(place, entries[name])
+                sources.nvml(place, nvml)
+            elif match := re.fullmatch(r"cluster/([a-z]+)\.json", name):
+                lists[match[1]] = document = _json(place, entries[name])
+                if match[1] in _CHECKS:
+                    _CHECKS[match[1]](place, document)
+    host = {name.removeprefix("host/"): entry for name, entry in entries.items() if name.startswith("host/")}
+    return Sample(at=at, host=host, nvml=nvml, lists=lists)
 
 
-def _bytes(path: Path, name: str, entry: Entry) -> bytes:
+def _bytes(place: str, entry: Entry) -> bytes:
     if not isinstance(entry, bytes):
-        raise InputError(f"{path}/{name}: expected a file")
+        raise InputError(f"{place}: expected a file")
     return entry
 
 
-def _text(path: Path, name: str, entry: Entry) -> str:
+def _text(place: str, entry: Entry) -> str:
     try:
-        return _bytes(path, name, entry).decode()
+        return _bytes(place, entry).decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}/{name}: is not UTF-8: {error}") from error
+        raise InputError(f"{place}: is not UTF-8: {error}") from error
 
 
-def _yaml(path: Path, entries: Mapping[str, Entry], name: str) -> Any:
+def _yaml(place: str, entry: Entry) -> Any:
     try:
-        return yaml.safe_load(_text(path, name, entries[name]))
+        return yaml.safe_load(_text(place, entry))
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # a date such as 2026-13-45 is a ValueError
-        raise InputError(f"{path}/{name}: not valid YAML: {' '.join(str(error).split())}") from error
+        raise InputError(f"{place}: not valid YAML: {' '.join(str(error).split())}") from error
 
 
-def _json(path: Path, entries: Mapping[str, Entry], name: str) -> Any:
+def _json(place: str, entry: Entry) -> Any:
     try:
-        return json.loads(_text(path, name, entries[name]))
+        return json.loads(_text(place, entry))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}/{name}: not valid JSON: {error}") from error
+        raise InputError(f"{place}: not valid JSON: {error}") from error

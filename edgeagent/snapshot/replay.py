@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from edgeagent.cluster import node as nodes
-from edgeagent.cluster.objects import ObjectError
-from edgeagent.errors import InputError, ReadingError
-from edgeagent.facts import ClusterFacts, Facts, Nvml, Reading
+from edgeagent.errors import InputError
+from edgeagent.facts import ClusterFacts, Facts, Reading
 from edgeagent.host import nvml_replay
 from edgeagent.host.files import TreeFiles
 from edgeagent.host.sampler import HostSampler
@@ -17,6 +15,7 @@ from edgeagent.plan import outcomes
 from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
 from edgeagent.plan.types import EvictionResult, Plan
+from edgeagent.snapshot import sources
 from edgeagent.snapshot.podlist import understood
 
 if TYPE_CHECKING:
@@ -58,7 +57,8 @@ def _facts(recording: Recording, sample: Sample) -> Facts:
         data_dir=recording.config.k3s.data_dir,
     )
     wanted = [pod.cgroup_uid for pod in (cluster.pods or ())] if cluster else []
-    host = sampler.sample(Reading(sample.at, _nvml(recording, sample)), wanted)
+    nvml = nvml_replay.ABSENT if sample.nvml is None else sources.nvml(f"{recording.name}/nvml.json", sample.nvml)
+    host = sampler.sample(Reading(sample.at, nvml), wanted)
     return Facts(wall=recording.wall(sample.at), config=recording.config, host=host, cluster=cluster)
 
 
@@ -69,34 +69,16 @@ def _files(recording: Recording, sample: Sample) -> TreeFiles:
         raise InputError(f"{recording.name}/host: {error}") from error
 
 
-def _nvml(recording: Recording, sample: Sample) -> Nvml:
-    if sample.nvml is None:
-        return nvml_replay.ABSENT
-    try:
-        return nvml_replay.parse(sample.nvml)
-    except ReadingError as error:
-        frame = f" (frame at {sample.at:g} s)" if recording.series else ""
-        raise InputError(f"{recording.name}/{error}{frame}") from error
-
-
 def _cluster(recording: Recording, sample: Sample) -> ClusterFacts | None:
     """The recorded view; None, standalone, without a pod list."""
     if "pods" not in sample.lists:
         return None
-    try:
-        found = nodes.parse(sample.lists["node"]) if "node" in sample.lists else None
-        name = found.name if found else recording.node
-    except ObjectError as error:
-        raise InputError(f"{recording.name}/cluster/node.json: {error}") from error
-    own = [item for item in _items(recording, sample.lists["pods"]) if _bound(item, name)]
-    return ClusterFacts(node=found, pods=tuple(facts for _, facts in understood(own)), fresh_at=sample.at)
-
-
-def _items(recording: Recording, document: Any) -> list[Any]:
-    items = document.get("items") if isinstance(document, dict) else None
-    if not isinstance(items, list):
-        raise InputError(f"{recording.name}/cluster/pods.json: expected a PodList")
-    return items
+    folder = f"{recording.name}/cluster"
+    found = sources.node(f"{folder}/node.json", sample.lists["node"]) if "node" in sample.lists else None
+    name = found.name if found else recording.node
+    items = sources.items(f"{folder}/pods.json", sample.lists["pods"])
+    pods = tuple(facts for _, facts in understood(item for item in items if _bound(item, name)))
+    return ClusterFacts(node=found, pods=pods, fresh_at=sample.at)
 
 
 def _bound(item: Any, name: str | None) -> bool:

@@ -555,7 +555,9 @@ def test_the_monitor_of_a_container_is_not_the_container(
 ) -> None:
     text = f"0::/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{U.replace('-', '_')}.slice/{scope}"
     document = show(capsys, tmp_path, one_process(text), cluster(tenant("holder", U, {"main": C}, runtime="cri-o")))
-    assert by_container(document, "holder")["main"] == 0
+    # It is the pod's, and which of its containers it serves is not told.
+    assert held_gpu(document) == {"holder": GIB}
+    assert by_container(document, "holder")["main"] is None
     assert document["host"]["system_gpu_bytes"] == 0
 
 

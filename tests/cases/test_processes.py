@@ -153,7 +153,8 @@ def test_a_kernel_thread_owns_no_gpu_memory(sign: str, tmp_path: Path, capsys: p
     document = show(capsys, tmp_path, files, cluster(simple(1, "pod-a", "1Gi")))
     assert document["host"]["system_gpu_bytes"] == 0
     assert document["host"]["unattributed_gpu_bytes"] == 2 * GIB
-    assert held_gpu(document) == {"pod-a": 0}
+    # Whose memory it is cannot be told: a pod that may use the GPU may have it.
+    assert held_gpu(document) == {"pod-a": None}
 
 
 def test_a_process_whose_gpu_is_being_torn_down_still_holds_it(

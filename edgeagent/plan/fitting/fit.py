@@ -45,11 +45,12 @@ def fit(plan: Plan, facts: Facts, models: Sequence[Model]) -> Fitting:
 def _place(trial: Trial, model: Model, pod: PodFacts, short: tuple[Short, ...]) -> Place:
     booked = trial.budgets[pod.uid].values()
     notes = []
-    if any(problem.reason == "UnderRequested" for budget in booked for problem in budget.problems):
+    odd = any(problem.reason == "UnderRequested" for budget in booked for problem in budget.problems)
+    if odd and trial.coupled:
         notes.append(
             "memory is less than gpu + 256Mi, so it cannot be the whole-board figure and counts beside the GPU's"
         )
-    return Place(model=model, host=sum(budget.host_request for budget in booked), short=short, notes=tuple(notes))
+    return Place(model=model, host=trial.host(pod), short=short, notes=tuple(notes))
 
 
 def _short(trial: Trial, pod: PodFacts, bound: Sequence[PodFacts]) -> Iterator[Short]:
@@ -94,9 +95,10 @@ def _scheduler(trial: Trial, key: str, size: int) -> str:
 
 def _short_of_pool(trial: Trial, pool: Pool, pod: PodFacts, bound: Sequence[PodFacts]) -> Iterator[Short]:
     filled = trial.filled(pool, (*bound, pod))
-    missing = max(filled.gpu_committed - _size(trial, pool, filled), filled.booked - (pool.total - pool.reserved))
+    taken = trial.taken(filled)
+    missing = max(filled.gpu_committed - _size(trial, pool, filled), taken - (pool.total - pool.reserved))
     if missing > 0:
-        before = filled.booked - trial.booked(pod, pool)
+        before = taken - trial.booked(pod, pool)
         yield Short(key=pool.resource, missing=missing, why=_pool_why(trial, pool, before))
     largest = max(trial.cards(pool), default=None)
     request = trial.budgets[pod.uid][pool.resource].gpu_request
@@ -115,7 +117,7 @@ def _size(trial: Trial, pool: Pool, filled: Pool) -> int:
 def _pool_why(trial: Trial, pool: Pool, booked: int) -> str:
     if trial.owner is not None:
         return f"{trial.owner} owns the GPU memory of this node; only what admitted pods hold is advertised"
-    parts = "for GPU and host" if pool.kind == "unified" else "for GPU"
+    parts = "for GPU and host" if pool.kind == "unified" and trial.coupled else "for GPU"
     return f"{human(pool.total - pool.reserved)} after reserves, {human(booked)} of it booked by then {parts}"
 
 
@@ -124,8 +126,8 @@ def _rooms(trial: Trial) -> Iterator[Room]:
         asked = sum(trial.booked(pod, pool) for pod in trial.wanted)
         size = quantity.floor_mib(pool.total - pool.reserved)
         if trial.owner is not None:
-            size = min(size, trial.plan.advertised.get(pool.resource, 0) + pool.booked - pool.gpu_committed)
-        yield Room(key=pool.resource, size=size, booked=pool.booked, asked=asked)
+            size = min(size, trial.plan.advertised.get(pool.resource, 0) + trial.taken(pool) - pool.gpu_committed)
+        yield Room(key=pool.resource, size=size, booked=trial.taken(pool), asked=asked)
     for key in (MEMORY, GPU_MILLI):
         asked = requested(trial.wanted, key)
         if asked:

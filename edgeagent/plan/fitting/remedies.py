@@ -12,7 +12,7 @@ from edgeagent.plan.fitting.models import shown
 from edgeagent.quantity import human
 
 if TYPE_CHECKING:
-    from edgeagent.memory.types import Budget, Pool
+    from edgeagent.memory.types import Pool
     from edgeagent.plan.fitting.answer import Place, Short
     from edgeagent.plan.fitting.trial import Trial
 
@@ -28,37 +28,36 @@ def remedies(trial: Trial, places: Sequence[Place]) -> Iterator[str]:
             continue
         pool = next((pool for pool in trial.plan.pools if short.key == pool.resource), None)
         if pool is None or trial.owner is None:
-            yield _smaller(place, short, trial.budgets[pod.uid][pool.resource] if pool else None)
+            yield _smaller(place, short, trial.booked(pod, pool) if pool else None)
         if pool is not None and trial.owner is None:
             yield from _reserve(pool, short.missing)
-        yield from _holder(trial, short.key, short.missing)
+        yield from _holder(trial, pool, short)
 
 
-def _smaller(place: Place, short: Short, booked: Budget | None) -> str:
-    """By how much the model would have to ask for less. ``booked``: what it books of the pool that is short."""
+def _smaller(place: Place, short: Short, booked: int | None) -> str:
+    """By how much the model would have to ask for less. ``booked``: bytes that it books of the pool that is short."""
     name, missing = place.model.name, short.missing or 0
     if short.key == GPU_MILLI:
         return f"{name} would have to ask for {missing} less of {short.key}"
     less = quantity.ceil_mib(missing)
     if booked is None:
         return f"{name} would have to ask for {quantity.mib(less)} less of {short.key}"
-    if less >= booked.booked:
+    if less >= booked:
         return f"{name} fits at no size: nothing of {short.key} is free"
-    what = "GPU and host memory together" if booked.host_request else short.key
-    most = quantity.mib(booked.booked - less)
+    what = "GPU and host memory together" if place.host else short.key
+    most = quantity.mib(booked - less)
     return f"{name} would have to ask for {quantity.mib(less)} less: {most} of {what} at most"
 
 
-def _holder(trial: Trial, key: str, missing: int) -> Iterator[str]:
-    """The bound pod that has booked the most of ``key``."""
+def _holder(trial: Trial, pool: Pool | None, short: Short) -> Iterator[str]:
+    """The bound pod that has booked the most of what is short. ``pool``: if that is one."""
     booked = [
-        (view.budgets[key].booked if key in view.budgets else requests.total(view.pod, key, "requests"), view.pod.key)
-        for view in trial.plan.pods
+        (trial.booked(pod, pool) if pool else requests.total(pod, short.key, "requests"), pod.key) for pod in trial.pods
     ]
     most, name = max(booked, default=(0, ""))
     if most:
-        enough = "without it there is room" if most >= missing else "ending it alone is not enough"
-        yield f"{name} has booked the most of {key}, {shown(key, most)}; {enough}"
+        enough = "without it there is room" if most >= (short.missing or 0) else "ending it alone is not enough"
+        yield f"{name} has booked the most of {short.key}, {shown(short.key, most)}; {enough}"
 
 
 def _reserve(pool: Pool, missing: int) -> Iterator[str]:

@@ -30,6 +30,8 @@ class Trial:
         self.pods = tuple(view.pod for view in plan.pods)
         self.wanted = tuple(_pod(model, number) for number, model in enumerate(models))
         """Each model as the pod that it stands for: one container, requests equal to limits."""
+        self.coupled = facts.config.unified.coupling == "requests"
+        """Host parts of pods shrink the pool that they share with the GPU."""
         names = [pool.resource for pool in plan.pools]
         primary = GPU_MEMORY if GPU_MEMORY in names or not names else names[0]
         policy = facts.config.policy
@@ -47,8 +49,17 @@ class Trial:
         return pools.fill(key, (pool.total, pool.reserves), pods, self.budgets, self.facts.config)
 
     def booked(self, pod: PodFacts, pool: Pool) -> int:
-        """Bytes of ``pool`` that ``pod`` books."""
-        return self.budgets[pod.uid][pool.resource].booked
+        """Bytes of ``pool`` that ``pod`` takes from what others can request."""
+        budget = self.budgets[pod.uid][pool.resource]
+        return budget.booked if self.coupled else budget.booked - budget.host_request
+
+    def taken(self, pool: Pool) -> int:
+        """The same of all pods that ``pool`` is filled with."""
+        return pool.booked if self.coupled else pool.booked - pool.host_committed
+
+    def host(self, pod: PodFacts) -> int:
+        """Of what ``pod`` takes, the host memory."""
+        return sum(budget.host_request for budget in self.budgets[pod.uid].values()) if self.coupled else 0
 
     def room(self, key: str) -> int | None:
         """How much of ``memory`` or ``gpu-milli`` pods can request here; None: not known."""

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from edgeagent.plan.report.style import Style
 
 _CELL = 12
+_VERDICT = len("does not fit")
+_SHORTEST = 20
+"""Columns that are kept for what a model asks for."""
 _WORDS = {key: word for word, key in KEYS.items()}
 
 
@@ -23,7 +26,8 @@ def fits(document: dict[str, Any], found: Fitting, style: Style) -> Iterator[Lin
     board = document["board"]
     yield from wrapped(f"{board['product'] or 'unknown product'} ({board['kind']})", style, 0, tone="strong")
     yield from heading("WOULD IT FIT?")
-    width = max(len(place.model.name) for place in found.places)
+    room = style.width - _VERDICT - 8 - _SHORTEST
+    width = max(min(max(len(place.model.name) for place in found.places), room), 0)
     before: Place | None = None
     for place in found.places:
         yield from _place(place, before, width, style)
@@ -50,8 +54,13 @@ def _place(place: Place, before: Place | None, width: int, style: Style) -> Iter
     asked = ", ".join(f"{_WORDS[key]} {shown(key, value)}" for key, value in place.model.amounts.items())
     tone: Tone = "bad" if place.short else ""
     beside = f" (host part {human(place.host)})" if place.host else ""
-    head = line(Span(f"  {mark} {place.model.name:<{width}}  {verdict:<12}  ", tone))
-    yield from wrapped(asked + beside, style, width + 20, head)
+    name = place.model.name
+    if len(name) > width:
+        # A name that is too long for its column is worth a line: it is what people copy.
+        yield line(Span(f"  {mark} {name}", tone))
+        mark = name = ""
+    head = line(Span(f"  {mark:1} {name:<{width}}  {verdict:<{_VERDICT}}  ", tone))
+    yield from wrapped(asked + beside, style, width + _VERDICT + 8, head)
     if before is not None and place.short and place.short == before.short:
         yield from wrapped(f"as {before.model.name}", style, 6)
         return
@@ -70,11 +79,16 @@ def _short(short: Short) -> str:
 
 def _sum(found: Fitting, style: Style) -> Iterator[Line]:
     """Size, booked, asked and left of each thing that is given out."""
-    width = style.width - 2 - 4 * _CELL
+    width = max(style.width - 2 - 4 * _CELL, len("THE SUM"))
     titles: Mapping[str, str] = {"for pods": "size", "booked": "booked", "asked": "asked", "left": "left"}
     heads = "".join(f"{title:>{_CELL}}" for title in titles)
     yield from heading(f"{'THE SUM':<{width + 2}}", Span(heads, "dim"))
     for room in found.rooms:
         cells = "".join(f"{shown(room.key, getattr(room, name)):>{_CELL}}" for name in titles.values())
         short = room.left is not None and room.left < 0
-        yield line(Span(f"{'!' if short else ' '} {room.key:<{width}}{cells}", "bad" if short else ""))
+        mark, key = "!" if short else " ", room.key
+        tone: Tone = "bad" if short else ""
+        if len(key) > width:
+            yield line(Span(f"{mark} {key}", tone))
+            mark, key = " ", ""
+        yield line(Span(f"{mark} {key:<{width}}{cells}", tone))

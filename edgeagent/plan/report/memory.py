@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from edgeagent.plan.report.style import Line, heading, wrapped
-from edgeagent.plan.survival import CALL_SECONDS, TEARDOWN_SECONDS, Outlook, Survival, tidy
+from edgeagent.plan.survival import (
+    CALL_SECONDS,
+    SIGNAL_SECONDS,
+    TEARDOWN_SECONDS,
+    Outlook,
+    Survival,
+    Survivals,
+    tidy,
+)
 from edgeagent.quantity import human
 
 if TYPE_CHECKING:
@@ -29,18 +37,33 @@ def memory(document: dict[str, Any], background: Background, style: Style) -> It
     yield from wrapped(f"{about}{known}.", style, 2, tone="bad" if host["pressure"] else "")
     yield from _survival(background.outlook, style)
     if background.observe:
-        yield from wrapped(f"But nothing is evicted: {background.observe}.", style, 2, tone="warn")
+        yield from wrapped(f"But nothing is evicted or killed: {background.observe}.", style, 2, tone="warn")
 
 
 def _survival(outlook: Outlook, style: Style) -> Iterator[Line]:
     yield from wrapped("Survives, by eviction, one pod over its budget that fills it by up to", style, 2)
-    yield from _figure(outlook.now, "from now on", "usable memory is not known", style)
-    yield from _figure(outlook.booked, "when all but the headroom is in use", "the headroom is not known", style)
+    yield from _figures(outlook, style)
     counted = (
         f"Counted: two readings, {CALL_SECONDS:g} s to the call, {outlook.grace} s of grace, "
         f"{TEARDOWN_SECONDS:g} s (assumed) until the memory is back."
     )
     yield from wrapped(counted, style, 2, tone="dim")
+    if outlook.kill is None:
+        yield from wrapped("By kill, nothing more: policy.kill is never.", style, 2, tone="warn")
+        return
+    yield from wrapped("Survives, by kill, where the eviction comes too late", style, 2)
+    yield from _figures(outlook.kill, style)
+    counted = (
+        f"Counted: two readings below critical, {outlook.fast:g} s to read again who holds what, {SIGNAL_SECONDS:g} s "
+        "to the signal, at which the pod stops. A kill takes Linux 5.3 or later, and saves from no pod that has no "
+        "budget or that may not be evicted."
+    )
+    yield from wrapped(counted, style, 2, tone="dim")
+
+
+def _figures(found: Survivals, style: Style) -> Iterator[Line]:
+    yield from _figure(found.now, "from now on", "usable memory is not known", style)
+    yield from _figure(found.booked, "when all but the headroom is in use", "the headroom is not known", style)
 
 
 def _figure(found: Survival | None, when: str, why: str, style: Style) -> Iterator[Line]:

@@ -17,6 +17,8 @@ NARROWEST = 60
 WIDEST = 120
 """Columns between which sentences are wrapped: wider lines are hard to follow, narrower ones break the tables."""
 USUAL = 80
+_FEWEST = 20
+"""Columns that a sentence has at least, however far it is indented: then its line is longer than the page is wide."""
 
 Tone = Literal["", "bad", "warn", "dim", "strong"]
 
@@ -72,7 +74,7 @@ def wrapped(text: str, style: Style, indent: int, head: str | Line = "", tone: T
     pad = " " * indent
     rows = textwrap.wrap(
         _UNIT.sub(_TIED, text),
-        style.width - indent,
+        max(style.width - indent, _FEWEST),
         initial_indent=" " * max(0, taken - indent),
         break_long_words=False,
         break_on_hyphens=False,

@@ -274,7 +274,6 @@ def test_annotations_that_say_something_about_the_gpu_are_kept() -> None:
         manifest(metadata={"annotations": {"edgeagent.dev/gpu-memory-limit": 5}}),
         manifest(containers=["text"]),
         manifest(containers={"main": {}}),
-        manifest(containers=[container(resources=resources({"memory": "a lot"}))]),
         manifest(status="Running"),
         manifest(priority="high"),
         manifest(priority=float("inf")),
@@ -284,6 +283,26 @@ def test_annotations_that_say_something_about_the_gpu_are_kept() -> None:
 def test_odd_pod_is_one_documented_error(obj: Any) -> None:
     with pytest.raises(ObjectError, match=r"pod .* is not understood"):
         pods.parse(obj)
+
+
+@pytest.mark.parametrize("amount", ["a lot", "-5", "", None])
+def test_an_amount_that_says_nothing_is_left_out_and_told(amount: Any) -> None:
+    given = {"memory": amount, "nvidia.com/gpumem": "3000"}
+    facts = pods.parse(manifest(containers=[container(resources=resources(limits=given))]))
+    assert facts.containers[0].limits == {"nvidia.com/gpumem": 3000}
+    assert set(facts.unparsable) == {f"memory: {amount}"}
+
+
+def test_what_a_label_can_fail_by_being_there() -> None:
+    terms = [{"matchExpressions": [
+        {"key": "ai-capable", "operator": "DoesNotExist"},
+        {"key": "edgeagent.dev/gpu.kind", "operator": "NotIn", "values": ["jetson"]},
+        {"key": "edgeagent.dev/jetson.soc", "operator": "In", "values": ["tegra234"]},
+    ]}]  # fmt: skip
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    facts = pods.parse(manifest(affinity=affinity))
+    assert facts.excluded_labels == {"ai-capable", "edgeagent.dev/gpu.kind"}
+    assert facts.required_labels == {"ai-capable", "edgeagent.dev/gpu.kind", "edgeagent.dev/jetson.soc"}
 
 
 def test_null_lists_are_empty() -> None:

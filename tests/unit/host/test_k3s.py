@@ -188,6 +188,28 @@ def test_what_cannot_be_used_is_named_and_stops_nothing(entries: dict[str, Entry
     assert (found.kube_reserved, found.node_name) == (("1Gi", f"/{CONFIG}.d/zz.yaml"), "n")
 
 
+def test_a_key_of_one_letter_is_a_short_flag() -> None:
+    assert read({CONFIG: b"d: /mnt/k\n"}).data_dir == "/mnt/k"
+    # Both spellings are handed on in the order in which they first came, and the last one wins.
+    assert read({CONFIG: b"d: /mnt/k\ndata-dir: /mnt/l\n"}).data_dir == "/mnt/l"
+    later: dict[str, Entry] = {CONFIG: b"data-dir: /mnt/l\n", f"{CONFIG}.d/1.yaml": b"d: /mnt/k\n"}
+    assert read(later).data_dir == "/mnt/k"
+
+
+def test_another_folder_of_kubelet_files_is_merged_by_name_after_the_file() -> None:
+    found = read(
+        {
+            CONFIG: b"kubelet-arg: [config-dir=/etc/kdir, config=/etc/kubelet.yaml]\n",
+            "etc/kubelet.yaml": b"systemReserved: {memory: 1Gi}\nkubeReserved: {memory: 1Gi}\n",
+            "etc/kdir/20.conf": b"kubeReserved: {memory: 3Gi}\n",
+            "etc/kdir/10.conf": b"kubeReserved: {memory: 2Gi}\n",
+            "etc/kdir/30.yaml": b"kubeReserved: {memory: 9Gi}\n",  # not a .conf
+        }
+    )
+    assert found.system_reserved == ("1Gi", "/etc/kubelet.yaml")
+    assert found.kube_reserved == ("3Gi", "/etc/kdir/20.conf")
+
+
 def test_an_unreadable_file_is_a_problem() -> None:
     files = FaultyFiles({CONFIG: b""}, {f"/{CONFIG}": EACCES})
     assert settings(files).problems == (f"/{CONFIG}: Permission denied",)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
-from edgeagent.host.nvml_replay import ReplaySource, parse
+from edgeagent.host.nvml_replay import MalformedError, ReplaySource, parse
 from tests.unit.host.nvml_documents import DOCUMENTS, FIELDS, GIB, H100_MIG, ORIN, T4, document, without
 
 
@@ -152,6 +152,26 @@ def test_a_malformed_document_is_named(value: Any, message: str) -> None:
     with pytest.raises(ReadingError) as caught:
         read(value)
     assert message in str(caught.value)
+
+
+def test_every_malformed_field_is_named() -> None:
+    wrong = {**T4, "name": 5, "minor": -1, "memory": 7, "compute": {"code": 0, "processes": [1, {"pid": "x"}]}}
+    with pytest.raises(MalformedError) as caught:
+        read(document(T4, {"name": {"code": "3"}}, wrong, cuda_version="13"))
+    places = [problem.partition(" is ")[0] for problem in caught.value.problems]
+    assert sorted(places) == sorted(
+        [
+            *("devices[1].name.code", "devices[2].name", "devices[2].minor", "devices[2].memory", "cuda_version"),
+            *("devices[2].compute.processes[0]", "devices[2].compute.processes[1].pid"),
+        ]
+    )
+
+
+def test_used_memory_is_what_the_library_says() -> None:
+    # The highest figure is no "not available" here: a driver that answers so is at fault, and that has to show.
+    most = 2**64 - 1
+    (device,) = read(document({**T4, "memory": {"code": 0, "total": 1, "used": most, "free": 0}})).devices
+    assert device.memory == NvmlMemory(code=0, total=1, used=most, free=0)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000, b'{"a": ' + b"9" * 5000 + b"}", b"NaN"])

@@ -34,6 +34,25 @@ def verdict(files: BoardFiles, answer: Nvml | None = ABSENT, **options: Any) -> 
     return detect(files, Reading(0.0, answer, "" if answer else "timed out"), meminfo(), **options)
 
 
+@pytest.mark.parametrize("figure", [2**64 - 1, 2**63, 2**52 + 1])
+@pytest.mark.parametrize("name", ["total", "reserved", "used"])
+@pytest.mark.parametrize("query", ["memory", "memory_v2"])
+def test_a_figure_above_four_pebibytes_is_a_fault(query: str, name: str, figure: int) -> None:
+    told: dict[str, Any] = {"total": 16 * GIB, "reserved": GIB, "used": GIB, "free": 14 * GIB} | {name: figure}
+    if query == "memory":
+        told["reserved"] = None if name != "reserved" else figure
+    faulty: dict[str, Any] = {"memory": None, "memory_v2": None} | {query: NvmlMemory(code=0, **told)}
+    (device,) = verdict(card_files(), nvml(card(**faulty))).devices
+    assert (device.health, device.total_bytes) == ("degraded", None)
+    assert device.why == f"{name} memory of {figure} bytes is not plausible"
+
+
+def test_four_pebibytes_are_no_fault() -> None:
+    most = NvmlMemory(code=0, total=2**52, reserved=0, used=0, free=2**52)
+    (device,) = verdict(card_files(), nvml(card(memory_v2=most))).devices
+    assert (device.health, device.total_bytes) == ("ok", 2**52)
+
+
 @pytest.mark.parametrize(
     ("files", "answer", "signal"),
     [

@@ -202,7 +202,8 @@ def test_an_unknown_figure_is_neither_zero_nor_infinite() -> None:
     assert found.pods["uid-a"].gpu == {GPU_MEMORY: None}
     assert found.pods["uid-b"].gpu == {GPU_MEMORY: 768 * MIB}
     assert found.gpu_total == {GPU_MEMORY: None}
-    assert (found.system_gpu, found.unattributed_gpu) == (0, 0)
+    # What no process holds is what is in use without what processes hold, and that is not known.
+    assert (found.system_gpu, found.unattributed_gpu) == (0, None)
 
 
 def test_an_unknown_figure_of_a_host_process_makes_the_systems_unknown() -> None:

@@ -12,6 +12,7 @@ from edgeagent.plan.decide import decide
 from edgeagent.plan.state import Published
 from edgeagent.plan.types import Plan
 from tests.unit.factories import (
+    ABSENT,
     GIB,
     KIB,
     MIB,
@@ -20,6 +21,7 @@ from tests.unit.factories import (
     Scene,
     at,
     card,
+    card_files,
     card_scene,
     config,
     container,
@@ -234,6 +236,17 @@ def test_an_unreadable_meminfo_keeps_the_last_good_value() -> None:
     assert capacity(run.step(at(scene(pod("a", GIB)), 607.0))) == "6656Mi"
 
 
+def test_a_minor_number_that_fails_once_takes_no_pool_away() -> None:
+    settings = config("discrete: {pools: device}")
+    run = Run()
+    keys = ("edgeagent.dev/gpu-memory-0", GPU_MILLI)
+    # 46068 − 450 MiB
+    told = card_scene(card(minor=0), config=settings)
+    assert [run.step(told).node.capacity[key] for key in keys] == ["45618Mi", "1000"]
+    silent = at(card_scene(card(minor=None), config=settings), 2.0)
+    assert [run.step(silent).node.capacity[key] for key in keys] == ["45618Mi", "1000"]
+
+
 def test_beside_another_owner_an_unknown_pool_offers_no_room_either() -> None:
     run = Run()
     given = scene(pod("a", 2 * GIB), node=node(labels={"gpu": "on"}))
@@ -269,6 +282,26 @@ def test_a_broken_driver_at_the_start_takes_nothing_off_the_node() -> None:
         r.body["status"]["conditions"] for r in plan.node.requests if "conditions" in r.body.get("status", {})
     ]
     assert [(c["type"], c["status"]) for c in conditions][1] == ("GPUUnavailable", "True")
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        card_scene(card(), nvml=nvml(init=18, count=None)),
+        card_scene(card(), nvml=None),
+        card_scene(card(), nvml=None, files=replace(Scene().files, compatible=(), arch="x86_64")),
+        replace(scene(nvml=nvml(init=18, count=None)), meminfo=None),
+    ],
+    ids=["refused", "hung", "kind-unknown", "jetson"],
+)
+def test_a_zero_on_the_node_is_never_the_truth_while_a_pod_holds_some(silent: Scene) -> None:
+    asks = {GPU_MEMORY: 2 * GIB, GPU_MILLI: 250}
+    holder = replace(pod("a"), containers=(container(requests=asks, limits=asks),))
+    zero = node(capacity={GPU_MEMORY: "0", GPU_MILLI: "0"})
+    run = Run()
+    given = replace(silent, pods=(holder,), node=zero)
+    for second in (0.0, 2.0, 700.0):
+        assert run.step(at(given, second)).node.capacity == {GPU_MEMORY: "2048Mi", GPU_MILLI: "250"}
 
 
 def test_a_gpu_proven_gone_takes_its_key_along_held_or_not() -> None:
@@ -326,6 +359,26 @@ def test_one_pool_per_device() -> None:
     assert plan.node.capacity == {f"{GPU_MEMORY}-0": "1024Mi", f"{GPU_MEMORY}-1": "2048Mi", GPU_MILLI: "2000"}
 
 
+def test_a_card_whose_minor_number_is_not_known_is_in_no_pool_and_that_is_said() -> None:
+    # Of two cards that tell the same number, neither is known to be it.
+    cards = (
+        card("GPU-1", GIB, 0, minor=None),
+        card("GPU-2", 2 * GIB, 0, minor=1),
+        card("GPU-3", 4 * GIB, 0, minor=2),
+        card("GPU-4", 8 * GIB, 0, minor=2),
+    )
+    plan = Run().step(card_scene(*cards, config=config("discrete: {pools: device}")))
+    assert {key for key in plan.node.capacity if key != GPU_MILLI} == {f"{GPU_MEMORY}-1"}
+    assert capacity(plan, f"{GPU_MEMORY}-1") == "2048Mi"
+    said = [warning for warning in plan.board.warnings if "is in no pool" in warning]
+    assert [next(one for one in ("GPU-1", "GPU-3", "GPU-4") if one in warning) for warning in said] == [
+        *("GPU-1", "GPU-3", "GPU-4")
+    ]
+    # In one sum the numbers do not matter.
+    summed = Run().step(card_scene(*cards))
+    assert (capacity(summed), summed.board.warnings) == ("15360Mi", ())
+
+
 def test_beside_another_owner_only_the_admitted_sum_is_published() -> None:
     waiting = pod("b", GIB, phase="Pending", start_time=None)
     given = scene(pod("a", 2 * GIB), waiting, node=node(labels={"gpu": "on"}))
@@ -339,6 +392,34 @@ def test_beside_another_owner_only_the_admitted_sum_is_published() -> None:
 def test_a_thousand_per_gpu() -> None:
     assert capacity(Run().step(scene()), GPU_MILLI) == "1000"
     assert capacity(Run().step(card_scene(card("GPU-1"), card("GPU-2", minor=1))), GPU_MILLI) == "2000"
+
+
+# An integrated GPU and, on its bus, three cards that only NVML could count.
+CARRIER = replace(Scene().files, pci_displays=3)
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        card_scene(card(), nvml=nvml(init=18, count=None)),
+        card_scene(card(), nvml=ABSENT),
+        card_scene(card(), nvml=None),
+        card_scene(card(), nvml=ABSENT, files=card_files(pci_displays=0)),
+        scene(nvml=nvml(init=18, count=None)),
+        scene(nvml=ABSENT, files=CARRIER),
+    ],
+    ids=["refused", "library-missing", "hung", "driver-alone", "jetson", "carrier"],
+)
+def test_how_many_there_are_is_not_made_up_while_nvml_does_not_answer(silent: Scene) -> None:
+    carried = node(capacity={GPU_MEMORY: "700Mi", GPU_MILLI: "4k"})
+    run = Run()
+    assert capacity(run.step(replace(silent, node=carried)), GPU_MILLI) in ("4000", "4k")
+    assert capacity(run.step(at(silent, 2.0, node=carried)), GPU_MILLI) in ("4000", "4k")
+    assert capacity(Run().step(replace(silent, node=node(capacity={GPU_MEMORY: "700Mi"}))), GPU_MILLI) is None
+
+
+def test_a_jetson_without_nvml_has_one() -> None:
+    assert capacity(Run().step(scene(nvml=ABSENT, node=node(capacity={GPU_MILLI: "4k"}))), GPU_MILLI) == "1000"
 
 
 def test_it_does_not_change_while_a_pod_holds_it() -> None:

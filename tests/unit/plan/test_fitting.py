@@ -163,10 +163,20 @@ def test_beside_another_owner_nothing_is_free() -> None:
     assert found.rooms[0].left == -GIB
 
 
-def test_static_coupling_still_counts_host_parts_as_booked() -> None:
-    scene = replace(BOARD, config=config("unified: {coupling: static}"))
-    # 4 + 3 GiB = 7168 MiB, 512 more than there is, whatever is advertised.
-    assert shorts(fit(scene, "a=gpu:4Gi,memory:7Gi")) == [[(GPU_MEMORY, 512 * MIB)]]
+def test_static_coupling_leaves_host_parts_to_the_schedulers_own_memory() -> None:
+    static = config("unified: {coupling: static}")
+    scene = with_pods(pod("llm", 2 * GIB, 5 * GIB), config=static)
+    # 6656 MiB are advertised whatever the host parts; 2048 of them are booked, 4608 left.
+    found = fit(scene, "a=gpu:4608Mi,memory:64Gi")
+    assert (found.fits, found.places[0].host) == (True, 0)
+    assert (found.rooms[0].booked, found.rooms[0].left) == (2 * GIB, 0)
+    found = fit(scene, "a=gpu:4609Mi,memory:64Gi")
+    assert shorts(found) == [[(GPU_MEMORY, MIB)]]
+    assert found.remedies[0] == f"a would have to ask for 1Mi less: 4608Mi of {GPU_MEMORY} at most"
+    assert found.remedies[-1] == f"apps/llm has booked the most of {GPU_MEMORY}, 2.00 GiB; without it there is room"
+    # 5 + 4 GiB of an allocatable memory of 8.
+    counted = replace(scene, node=node(capacity={"memory": "8Gi"}, allocatable={"memory": "8Gi"}))
+    assert shorts(fit(counted, "a=gpu:2Gi,memory:4Gi")) == [[("memory", GIB)]]
 
 
 def test_pods_that_are_not_known_are_said() -> None:

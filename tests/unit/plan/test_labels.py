@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeagent.facts import BoardFiles, NodeFacts, RuntimeFacts
+from edgeagent.facts import GPU_MEMORY, BoardFiles, NodeFacts, RuntimeFacts
 from edgeagent.plan.labels import value
 from edgeagent.plan.types import Plan
 from tests.unit.factories import (
@@ -122,11 +122,17 @@ def test_a_node_without_a_gpu_has_one_label_and_nothing_else_of_ours() -> None:
     }
 
 
-def test_an_unknown_kind_changes_no_label() -> None:
-    before = node(labels={OURS + "gpu.kind": "jetson", "ai-capable": "true"})
+def test_an_unknown_kind_changes_no_label_and_says_why_in_a_condition() -> None:
+    amounts = {GPU_MEMORY: "5Gi"}
+    labels = {OURS + "gpu.kind": "jetson", "ai-capable": "true"}
+    before = node(labels=labels, capacity=amounts, allocatable=amounts)
     plan = Run().step(Scene(files=BoardFiles(arch="aarch64"), nvml=None, node=before))
     assert plan.board.kind == "unknown"
-    assert plan.node.requests == ()
+    metadata, conditions = plan.node.requests
+    assert set(metadata.body) == {"metadata"}
+    assert set(metadata.body["metadata"]) == {"annotations"}
+    told = {one["type"]: one["status"] for one in conditions.body["status"]["conditions"]}
+    assert told["GPUUnavailable"] == "Unknown"
 
 
 # --- ai-capable ----------------------------------------------------------------------
@@ -226,6 +232,14 @@ def on_node(plan: Plan, before: NodeFacts) -> dict[str, str]:
     return found
 
 
+@pytest.mark.parametrize("pools", ["node", "device"])
+def test_the_memory_label_is_the_total_of_all_cards(pools: str) -> None:
+    # 1 + 2 GiB = 3072 MiB; the driver keeps some, which the total includes.
+    cards = (card("GPU-1", GIB, 64 << 20), card("GPU-2", 2 * GIB, 64 << 20, minor=1))
+    plan = Run().step(card_scene(*cards, config=config(f"discrete: {{pools: {pools}}}")))
+    assert labels(plan)[OURS + "gpu.memory-mib"] == "3072"
+
+
 def test_a_figure_that_cannot_be_read_now_keeps_its_label() -> None:
     told = {OURS + "gpu.kind": "discrete", OURS + "driver.version": "580.1", OURS + "cuda.version": "13.0"}
     before = node(labels=told)
@@ -261,6 +275,14 @@ def test_a_label_that_somebody_else_set_is_not_changed_under_a_pod_either() -> N
     before = node(labels={"ai-capable": "yes"})
     needs = pod("a", required_labels=frozenset({"ai-capable"}))
     assert on_node(Run().step(Scene(pods=(needs,), node=before)), before)["ai-capable"] == "yes"
+
+
+def test_a_label_that_a_running_pod_does_not_want_is_not_added() -> None:
+    picky = pod("a", required_labels=frozenset({"ai-capable"}), excluded_labels=frozenset({"ai-capable"}))
+    assert "ai-capable" not in on_node(Run().step(Scene(pods=(picky,), node=node())), node())
+    assert on_node(Run().step(Scene(pods=(pod("a"),), node=node())), node())["ai-capable"] == "true"
+    at_once = Scene(pods=(picky,), node=node(), config=config("labels: {removal: at-once}"))
+    assert on_node(Run().step(at_once), node())["ai-capable"] == "true"
 
 
 @pytest.mark.parametrize(

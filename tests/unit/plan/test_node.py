@@ -14,12 +14,14 @@ from edgeagent.plan.conditions import conditions
 from edgeagent.plan.owners import other_owner
 from edgeagent.plan.types import Condition, Plan, Request
 from tests.unit.factories import (
+    ABSENT,
     NO_RUNTIME,
     RUNTIME,
     Run,
     Scene,
     at,
     card,
+    card_files,
     card_scene,
     meminfo,
     node,
@@ -132,12 +134,38 @@ def test_a_capacity_of_zero_is_published_once() -> None:
 def test_keys_that_should_not_be_there_are_removed_and_others_never_touched() -> None:
     found = node(
         capacity={GPU_MEMORY: "1Gi", GPU_MILLI: "1k", "nvidia.com/gpu": "1", "memory": "8Gi"},
-        allocatable={GPU_MEMORY: "1Gi", "edgeagent.dev/old": "1", "nvidia.com/gpu": "1"},
+        allocatable={GPU_MEMORY: "1Gi", "edgeagent.dev/old": "1", "edgeagent.dev/theirs": "1", "nvidia.com/gpu": "1"},
+        annotations=owned_keys(["edgeagent.dev/old", "memory", "nvidia.com/gpu"], [], []),
     )
     assert status(found, {GPU_MILLI: "1000"}) == {
         "capacity": {GPU_MEMORY: None},
         "allocatable": {GPU_MEMORY: None, "edgeagent.dev/old": None, GPU_MILLI: "1000"},
     }
+
+
+def test_labels_of_ours_go_by_name_or_by_what_the_annotation_tells_and_never_those_of_kubernetes() -> None:
+    labels = {
+        "edgeagent.dev/jetson.soc": "tegra194",  # a name of ours
+        "edgeagent.dev/theirs": "x",
+        "gpu-node": "true",  # a former ai-capable key
+        "kubernetes.io/hostname": "edge-1",
+        "node.kubernetes.io/instance-type": "k3s",
+        "topology.k8s.io/zone": "a",
+    }
+    told = ["gpu-node", "kubernetes.io/hostname", "node.kubernetes.io/instance-type", "topology.k8s.io/zone"]
+    found = node(labels=labels, annotations=owned_keys([], [], told))
+    assert writes.own_labels(found) == {"edgeagent.dev/jetson.soc", "gpu-node"}
+
+
+def test_no_gpu_beside_a_sign_of_one_takes_three_readings_to_count() -> None:
+    # The kernel module is loaded, NVML lists nothing: at a start that may pass.
+    found = node(capacity={GPU_MEMORY: "5000Mi"})
+    scene = Scene(files=card_files(pci_displays=0, proc_driver="580.1"), nvml=nvml(), node=found)
+    run = Run()
+    assert [bool(run.step(at(scene, second)).node.requests) for second in (0.0, 2.0, 4.0)] == [False, False, True]
+    # Without any sign there is nothing to wait for.
+    bare = Scene(files=BoardFiles(arch="x86_64"), nvml=ABSENT, node=found)
+    assert Run().step(bare).node.requests
 
 
 @pytest.mark.parametrize("text", ["", "not json", "[]", '{"labels": 7}', '{"labels": [7]}'])

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from edgeagent.plan import explain, report
+from edgeagent.plan.fitting import answer, models
+from edgeagent.plan.fitting.fit import fit as fitted
 from edgeagent.plan.report import Style
 from edgeagent.plan.types import Kill
 from edgeagent.snapshot import recording, replay
@@ -276,6 +278,52 @@ def test_a_card_without_a_library(tmp_path: Path) -> None:
     found = gaps(page(tmp_path, X86 | files))
     assert "NVML: there is no NVML library" in found
     assert "libnvidia-ml.so.1" in found
+
+
+def test_what_is_survived_and_by_which_means(tmp_path: Path) -> None:
+    text = " ".join(page(tmp_path, orin(100)).split())
+    assert text.index("Survives, by eviction,") < text.index("Survives, by kill,")
+    assert "0.1 s to read again who holds what, 0.02 s to the signal" in text
+    assert "takes Linux 5.3 or later" in text
+
+
+def test_nobody_is_saved_by_a_kill_where_none_is_allowed(tmp_path: Path) -> None:
+    never = page(tmp_path / "never", orin(100) | {"config.yaml": {"policy": {"kill": "never"}}})
+    assert "Survives, by kill" not in never
+    assert "policy.kill is never" in never
+    observed = page(tmp_path / "observe", orin(100) | {"config.yaml": {"mode": "observe"}})
+    assert "But nothing is evicted or killed: mode: observe is configured." in observed
+
+
+# --- whether models fit --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 20, 46, 60, 80, 120])
+@pytest.mark.parametrize("length", [1, 40, 60, 63])
+def test_no_name_and_no_width_breaks_the_answer(length: int, width: int) -> None:
+    scene = Scene()
+    plan, facts = Run().step(scene), scene.facts()
+    wanted, problems = models.parse([f"{'n' * length}=gpu:1Gi,memory:2Gi", "big=gpu:64Gi,gpu-milli:250"])
+    assert problems == ()
+    document = explain.document(plan, 0.0, facts.config.reserves)
+    found = fitted(plan, facts, wanted)
+    long = answer.Room(key="edgeagent.dev/gpu-memory-" + "9" * 30, size=1, booked=0, asked=0)
+    style = Style(width=width)
+    text = report.fitting(document, replace(found, rooms=(*found.rooms, long)), style)
+    assert "n" * length in text
+    assert long.key in text
+    assert "No: 1 of 2 does not fit." in text
+    if width >= 60:
+        usual = [line for line in text.splitlines() if long.key not in line and "n" * length not in line]
+        assert max(map(len, usual)) <= width
+
+
+@pytest.mark.parametrize("width", [1, 20, 60])
+def test_no_width_breaks_a_page(width: int) -> None:
+    plan = a_plan_with_everything()
+    facts = Scene().facts()
+    document = explain.document(plan, 15.0, facts.config.reserves)
+    assert "PLAN" in report.text(document, report.background(plan, facts, recorded=True), Style(width=width))
 
 
 # --- every kind of board -------------------------------------------------------------

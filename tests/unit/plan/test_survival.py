@@ -19,6 +19,8 @@ from tests.unit.plan.test_pressure import POOL
 
 DEFAULTS = Watch(floor=128 * MIB, horizon=3.0, fast=0.1, interval=2.0, answer=3.1)
 """0.1 s to the call, 2 s of grace, 1 s until the memory is back."""
+KILL = replace(DEFAULTS, critical=64 * MIB, answer=0.1 + 0.02)
+"""0.1 s until it is read again who holds what, 0.02 s to the signal."""
 STEADY = replace(DEFAULTS, floor=GIB, fast=1.0, interval=1.0)
 """Readings a second apart, however low the memory."""
 
@@ -43,22 +45,38 @@ def test_from_the_headroom_of_a_small_board() -> None:
     assert survival.rate(DEFAULTS, 256 * MIB) / MIB == pytest.approx(76.3, rel=0.01)
 
 
+def test_a_kill_on_a_slow_watch() -> None:
+    # Critical from 512 MiB + 0.5 s x rate on. The reading that just misses it is followed by two that do not, 1 s and
+    # 2 s later, and 1.02 s after those comes the signal: 512 + 0.5 x rate = 3.02 x rate, rate = 512 / 2.52 = 203.2.
+    watch = replace(STEADY, critical=512 * MIB, answer=1.02)
+    assert survival.rate(watch, 100 * GIB) / MIB == pytest.approx(203.2, rel=0.01)
+
+
+def test_a_kill_from_the_headroom_of_a_small_board() -> None:
+    # A reading every 0.1 s, the first of them t after the pod began. It sees a fall of rate x t / 0.1, so it is
+    # critical, below 64 of 256 MiB, once rate x t + 0.5 x rate x t / 0.1 = 6 x rate x t > 192. If it just is not, the
+    # two after it are: the decision comes at t + 0.2, the signal at t + 0.32, with t = 32 / rate. 256 MiB last so long
+    # up to 32 + 0.32 x rate = 256, rate = 700 MiB/s.
+    assert survival.rate(KILL, 256 * MIB) / MIB == pytest.approx(700, rel=0.01)
+
+
 def test_nothing_usable_survives_nothing() -> None:
     assert survival.rate(DEFAULTS, 0) == 0
 
 
-def _times(fill: float, usable: int, phase: float) -> Iterator[tuple[float, float]]:
-    """(second, bytes left) of each reading, as the agent's cadence has them after a calm reading."""
+def _times(fill: float, usable: int, phase: float, *, kill: bool = False) -> Iterator[tuple[float, float]]:
+    """(second, bytes left) of each reading up to the one that decides, as the agent's cadence has them."""
     sampling = Sampling()
     memory, danger = observe(PressureMemory(), 0.0, usable, Pressure(), POOL, sampling.max_age)
     begins = phase * _pause(danger, sampling)
-    at = 0.0
+    at, critical = 0.0, 0
     while True:
         at += _pause(danger, sampling)
         left = usable - fill * (at - begins)
         memory, danger = observe(memory, at, int(left), Pressure(), POOL, sampling.max_age)
         yield at - begins, left
-        if danger.active:
+        critical = critical + 1 if left - 0.5 * danger.drop < danger.critical else 0
+        if danger.active and (critical >= 2 or not kill):
             return
 
 
@@ -66,19 +84,20 @@ def _pause(danger: Danger, sampling: Sampling) -> float:
     return cadence.meminfo(cast("Any", SimpleNamespace(danger=danger)), sampling)
 
 
-def _lives(fill: float, usable: int, phase: float) -> bool:
-    """The decision of the agent's own rules comes while there is still memory for the 3.1 s that it takes to act."""
-    readings = list(_times(fill, usable, phase))
+def _lives(fill: float, usable: int, phase: float, answer: float, *, kill: bool) -> bool:
+    """The decision of the agent's own rules comes while there is still memory for the seconds that it takes to act."""
+    readings = list(_times(fill, usable, phase, kill=kill))
     decided, _ = readings[-1]
-    return all(left > 0 for _, left in readings) and usable - fill * (decided + 3.1) > 0
+    return all(left > 0 for _, left in readings) and usable - fill * (decided + answer) > 0
 
 
 @pytest.mark.parametrize("usable", [256 * MIB, GIB, 4 * GIB])
-def test_the_agents_own_rules_agree(usable: int) -> None:
-    rate = survival.rate(DEFAULTS, usable)
+@pytest.mark.parametrize("watch", [DEFAULTS, KILL], ids=["eviction", "kill"])
+def test_the_agents_own_rules_agree(watch: Watch, usable: int) -> None:
+    rate, kill = survival.rate(watch, usable), watch.critical is not None
     phases = [step / 50 for step in range(50)]
-    assert all(_lives(0.98 * rate, usable, phase) for phase in phases)
-    assert not all(_lives(1.02 * rate, usable, phase) for phase in phases)
+    assert all(_lives(0.98 * rate, usable, phase, watch.answer, kill=kill) for phase in phases)
+    assert not all(_lives(1.02 * rate, usable, phase, watch.answer, kill=kill) for phase in phases)
 
 
 def test_now_and_when_all_is_booked() -> None:
@@ -91,6 +110,14 @@ def test_now_and_when_all_is_booked() -> None:
     assert found.now == survival.Survival(usable=GIB, rate=survival.rate(DEFAULTS, GIB))
     assert found.booked == survival.Survival(usable=256 * MIB, rate=survival.rate(DEFAULTS, 256 * MIB))
     assert found.grace == 2
+    assert found.kill is not None
+    assert found.kill.now == survival.Survival(usable=GIB, rate=survival.rate(KILL, GIB))
+    assert found.kill.booked == survival.Survival(usable=256 * MIB, rate=survival.rate(KILL, 256 * MIB))
+
+
+def test_where_nobody_is_killed_no_rate_is_survived_by_it() -> None:
+    plan = Run().step(Scene(meminfo=meminfo(8 * GIB, available=GIB)))
+    assert survival.outlook(config("policy: {kill: never}"), plan.danger, plan.pools[0]).kill is None
 
 
 def test_what_is_not_known_is_not_reckoned() -> None:

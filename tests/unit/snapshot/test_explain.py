@@ -122,7 +122,7 @@ def test_the_configuration_in_the_snapshot_counts(tmp_path: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"snapshot.yaml": {"format": 2}}, ["snapshot.yaml: expected format: 1"]),
+        ({"snapshot.yaml": ABOUT | {"format": 2}}, ["snapshot.yaml: expected format: 1"]),
         ({"snapshot.yaml": ABOUT | {"taken": "yesterday"}}, ["taken: expected a time"]),
         ({"snapshot.yaml": "a: ["}, ["snapshot.yaml: not valid YAML"]),
         ({"frames.yaml": [{"frame": "0000", "at": 1}, {"frame": "0001", "at": 1}]}, ["frames.yaml: times must rise"]),
@@ -145,12 +145,47 @@ def test_the_configuration_in_the_snapshot_counts(tmp_path: Path, capsys: pytest
         ({"cluster/pods.json": "[" * 100_000}, ["pods.json: not valid JSON"]),
         ({"nvml.json/x": "", "config.yaml/x": ""}, ["config.yaml: expected a file", "nvml.json: expected a file"]),
         (
-            {"snapshot.yaml": {"format": 3}, "config.yaml": "mdoe: x", "cluster/pods.json": "{", **frames(0, 1)},
+            {
+                "snapshot.yaml": ABOUT | {"format": 3},
+                "config.yaml": "mdoe: x",
+                "cluster/pods.json": "{",
+                **frames(0, 1),
+            },
             ["expected format: 1", "unknown key mdoe", "pods.json: not valid JSON"],
         ),
         (
+            {
+                "snapshot.yaml": ABOUT | {"format": "1", "page_size": 0},
+                "config.yaml": {"mode": "off", "nose": 1},
+                "nvml.json": {"library": "present", "cuda_version": "13", "devices": [{"name": 5, "minor": -1}, 7]},
+                "cluster/node.json": {"kind": "Node"},
+                "cluster/pods.json": {"kind": "PodList"},
+            },
+            [
+                *("snapshot.yaml: expected format: 1, got '1'", "snapshot.yaml: page_size: expected bytes"),
+                *("config.yaml: mode: expected one of", "config.yaml: unknown key nose"),
+                *("cluster/node.json: ", "cluster/pods.json: expected a PodList"),
+                *("nvml.json: devices[1] is not an object", "nvml.json: devices[0].name is not a text"),
+                *("nvml.json: devices[0].minor is not", "nvml.json: cuda_version is not"),
+            ],
+        ),
+        (
+            {
+                **frames(0, 1, 2),
+                "nvml.json": "{",
+                "frames/0001/nvml.json": {"library": "perhaps"},
+                "frames/0001/cluster/pods.json": {"items": 3},
+                "frames/0002/removed.txt": "nvml.json\n",
+            },
+            [
+                "/nvml.json: not JSON",
+                "frames/0001/cluster/pods.json: expected a PodList",
+                "frames/0001/nvml.json: library is neither",
+            ],
+        ),
+        (
             {**frames(0, 1), "frames/0001/cluster/node.json": "{", "frames/0001/removed.txt": b"\xff"},
-            ["frames/0001/removed.txt: is not UTF-8"],
+            ["frames/0001/removed.txt: is not UTF-8", "frames/0001/cluster/node.json: not valid JSON"],
         ),
     ],
 )
@@ -160,6 +195,12 @@ def test_what_cannot_be_used_is_said_in_one_line_each(
     lines = refused(capsys, write(tmp_path, orin(100) | files))
     assert len(lines) == len(said)
     assert all(part in line for part, line in zip(said, lines, strict=True))
+
+
+def test_go_writes_an_empty_list_as_null(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nobody = {"kind": "PodList", "items": None}
+    (document,) = explain(capsys, write(tmp_path, orin(100) | {"cluster/pods.json": nobody}))
+    assert document["pods"] == []
 
 
 def test_what_is_no_snapshot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
