@@ -15,7 +15,7 @@ nox.options.reuse_venv = "yes"
 nox.options.download_python = "never"
 
 PYTHONS = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
-ON_EVERY_PYTHON = ("tests/unit", "tests/properties", "tests/boards")
+ON_EVERY_PYTHON = ("tests/unit", "tests/boards")
 
 
 def _pytest(session: nox.Session, *arguments: str, mine: Callable[[str], bool]) -> None:
@@ -38,12 +38,12 @@ def _on_every_python(path: str) -> bool:
 
 @nox.session(python=PYTHONS)
 def unit(session: nox.Session) -> None:
-    """Pure code, generated sequences and recorded boards: no root, no network."""
+    """Pure code and recorded boards: no root, no network."""
     _pytest(session, *(folder for folder in ON_EVERY_PYTHON if Path(folder).is_dir()), mine=_on_every_python)
 
 
 @nox.session
 def cluster(session: nox.Session) -> None:
-    """Real API server, scheduler and kubelet, a scripted server for faults, processes and signals."""
+    """Real API server, scheduler and kubelet, a scripted server, real processes; generated sequences, field cases."""
     ignored = (f"--ignore={folder}" for folder in ON_EVERY_PYTHON)
     _pytest(session, "tests", *ignored, mine=lambda path: not _on_every_python(path))

@@ -61,6 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except EdgeAgentError as error:
         print(f"edgeagent: {error}", file=sys.stderr)
         return USAGE
+    except PermissionError as error:
+        print(f"edgeagent: {error.filename}: {error.strerror}; run it as root", file=sys.stderr)
+        return USAGE
     except BrokenPipeError:
         # The reader of a pipe has seen enough; a second complaint at exit would help nobody.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -103,7 +103,7 @@ class Credentials:
             return kubeconfig.load(self._explicit, self._access)
         if self._environ.get("KUBERNETES_SERVICE_HOST") and (self._service_account / "token").exists():
             return self._in_cluster()
-        if self._k3s is not None and self._k3s.is_file():
+        if self._k3s is not None and kubeconfig.there(self._k3s):
             return kubeconfig.load([self._k3s], self._access, self._root)
         raise NoCredentialsError("no kubeconfig, no service account and no K3s agent were found")
 

@@ -55,7 +55,7 @@ def load(paths: Sequence[Path], last: Access | None = None, root: Path = Path("/
     Raises:
         NoCredentialsError: no such file, not a kubeconfig, or credentials of a kind an agent cannot use.
     """
-    present = [path for path in paths if path.is_file()]
+    present = [path for path in paths if there(path)]
     if not present:
         raise NoCredentialsError(f"there is no kubeconfig at {', '.join(map(str, paths))}")
     identity = ":".join(map(str, present))
@@ -64,6 +64,14 @@ def load(paths: Sequence[Path], last: Access | None = None, root: Path = Path("/
     # The last three: YAML of any shape, half-written perhaps, such as a number where a list belongs.
     except (OSError, ssl.SSLError, yaml.YAMLError, RecursionError, TypeError, ValueError) as error:
         raise NoCredentialsError(f"{identity} cannot be used: {error}") from error
+
+
+def there(path: Path) -> bool:
+    """Whether it is a file, or something below a folder that may not be looked into: reading it then says why not."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
 
 
 def _access(paths: Sequence[Path], last: Access | None, root: Path, identity: str) -> Access:

@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace, config: Config) -> int:
     narrator = Narrator(sys.stdout, os.environ)
     with tempfile.TemporaryDirectory(prefix="edgeagent-demo-") as name, _warnings() as warnings:
         setting = settings.from_arguments(arguments, config, Path(name))
+        dirs.prepare(setting.options.state_dir or setting.runtime, private=True)
         with lock.only_instance(dirs.prepare(setting.runtime)):
             finished = asyncio.run(_play(setting, narrator, own=arguments.kubeconfig is None))
         for line in () if finished else warnings:

@@ -26,18 +26,33 @@ def _figures(view: PodView) -> str:
     return f"GPU memory {human(used)} exceeds the budget of {human(budget.gpu)} ({budget.key or 'none'}){beside}"
 
 
+ROOM = 10
+"""A tenth above what was seen: a model rarely shows its peak first."""
+
+
 def _remedy(view: PodView) -> str:
     budget = view.budgets[view.resource or GPU_MEMORY]
     used = view.use.gpu.get(view.resource or GPU_MEMORY) or 0
     if view.breach == "shared":
         return f"raise its memory limit by {mib(ceil_mib(view.excess))} or more, or let the model use less"
     key = budget.key if budget.source in ("limit", "annotation") else LIMIT_ANNOTATION
-    return f"raise {key} to {mib(ceil_mib(used))} or more, or let the model use less"
+    wanted = ceil_mib(used + -(-used // ROOM))
+    # A limit of memory is the whole-board figure: left as it is, it would no longer cover both.
+    both = (
+        ""
+        if budget.total is None or budget.gpu is None
+        else f" and memory to {mib(wanted + budget.total - budget.gpu)}"
+    )
+    return f"raise {key} to {mib(wanted)}{both} or more, or let the model use less"
 
 
-def warning(view: PodView, grace: float, *, held: str) -> str:
-    """A pod went over its budget: what will happen, or why nothing will."""
-    after = f"It is not evicted: {held}." if held else f"It is evicted unless it falls below within {grace:.0f} s."
+def warning(view: PodView, grace: float, *, held: str, now: bool) -> str:
+    """A pod went over its budget: what will happen, or why nothing will. ``now``: there is no time for the grace."""
+    after = f"It is evicted unless it falls below within {grace:.0f} s."
+    if held:
+        after = f"It is not evicted: {held}."
+    elif now:
+        after = "It is evicted now: the board is nearly out of memory."
     return f"{_figures(view)}. {after} To keep it, {_remedy(view)}."
 
 

@@ -66,11 +66,12 @@ def _breach_events(facts: Facts, views: Iterable[PodView], choice: Choice, obser
     ``observe`` says why nothing is done at all, which the grace that holds the pod first would hide.
     """
     reasons = {held.uid: held for held in choice.held}
+    going = {view.pod.uid for view in choice.victims}
     for view in views:
         if view.breach in ("gpu", "shared") and view.state in ("breach", "protected"):
             held = reasons.get(view.pod.uid)
             lasting = held.why if held and held.code in ("protected", "daemonset") else observe
-            note = messages.warning(view, facts.config.policy.grace, held=lasting)
+            note = messages.warning(view, facts.config.policy.grace, held=lasting, now=view.pod.uid in going)
             yield ("MemoryBudgetExceeded", view.pod.uid), pod_event(view.pod, "MemoryBudgetExceeded", note)
 
 

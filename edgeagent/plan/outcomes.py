@@ -66,7 +66,8 @@ def killed(state: State, plan: Plan, result: KillResult, now: float) -> State:
         impossible=result.message if by_outcome["no-pidfd"] else state.kills.impossible,
     )
     if sent:
-        kills = replace(kills, untold=(*kills.untold, pod_event(view.pod, "MemoryBudgetKilled", kill.message)))
+        told = replace(pod_event(view.pod, "MemoryBudgetKilled", kill.message), lasting=True)
+        kills = replace(kills, untold=(*kills.untold, told))
     return replace(state, kills=kills)
 
 

@@ -116,6 +116,8 @@ class Event:
     uid: str
     note: str
     warning: bool = True
+    lasting: bool = False
+    """It tells of something that nothing else will tell: it is recorded again until the server has it."""
 
     @property
     def regarding(self) -> str:

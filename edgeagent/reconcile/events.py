@@ -85,13 +85,15 @@ class EventRecorder:
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._buckets: OrderedDict[_Key, _Bucket] = OrderedDict()
 
-    async def record(self, event: Event) -> None:
-        """Write ``event``, or count it into the series it belongs to; never raises for what the server says."""
+    async def record(self, event: Event) -> bool:
+        """Write ``event``, or count it into the series it belongs to; False: the server did not take it."""
         try:
             self.counts[await self._record(event)] += 1
         except ClusterError as error:
             self.counts["failed"] += 1
             log.warning("an event could not be recorded: %s", error)
+            return False
+        return True
 
     async def _record(self, event: Event) -> str:
         key = (event.kind, event.namespace, event.name, event.uid, event.reason, event.note)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_EVENTS = 64
+AGAIN = 5.0
+"""Seconds until an event that must not be lost is recorded again."""
 
 Recheck = Callable[[Eviction], Awaitable[bool]]
 """Reads the pod's usage again just before the call; False: it is no longer over."""
@@ -93,8 +95,9 @@ class Reconciler:
     def tell(self, events: Sequence[Event]) -> None:
         """Log and record events; those that find no place are dropped, and that is said."""
         for event in events:
-            level = logging.WARNING if event.warning else logging.INFO
-            log.log(level, "%s %s: %s", event.reason, event.regarding, event.note)
+            if not event.lasting:  # what lasts was logged when it happened, long before it could be told
+                level = logging.WARNING if event.warning else logging.INFO
+                log.log(level, "%s %s: %s", event.reason, event.regarding, event.note)
             try:
                 self._events.put_nowait(event)
             except asyncio.QueueFull:
@@ -113,4 +116,10 @@ class Reconciler:
 
     async def _write_events(self) -> None:
         while True:
-            await self._recorder.record(await self._events.get())
+            event = await self._events.get()
+            if not await self._recorder.record(event) and event.lasting:
+                await self._later(event)
+
+    async def _later(self, event: Event) -> None:
+        await asyncio.sleep(AGAIN)
+        self.tell([event])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+_MEMINFO = "proc/meminfo"
 _LIVE_FILES = ("proc/uptime",)
 """Real files too: a start time in /proc/<pid>/stat means something only beside the uptime of the same kernel."""
 
@@ -28,12 +29,19 @@ class HostRoot:
     rewrite with ``write``.
     """
 
-    def __init__(self, recorded: Path, path: Path) -> None:
-        """``recorded`` is copied to ``path``, which must not exist."""
+    def __init__(self, recorded: Path, path: Path, *, procfs: bool = False) -> None:
+        """``recorded`` is copied to ``path``, which must not exist.
+
+        With ``procfs`` all of ``proc`` is the machine's own but for the recorded meminfo, which is mounted over the
+        real one: every process can be seen without ``show``, and signalled. Other recorded files of ``proc`` are
+        hidden then.
+        """
         self.path = path
         self.namespace = MountNamespace()
         self._stack = ExitStack()
         self._shown: set[int] = set()
+        self._procfs = procfs
+        self._covers = path.with_name(f"{path.name}-covers")
         shutil.copytree(recorded, path, symlinks=True)
         for process in (path / "proc").glob("[0-9]*"):
             shutil.rmtree(process)
@@ -44,6 +52,12 @@ class HostRoot:
         cgroups = self.path / ("sys/fs/cgroup" if is_v2() else "sys/fs/cgroup/memory")
         cgroups.mkdir(parents=True)
         self.namespace.bind(memory_root(), cgroups)
+        if self._procfs:
+            meminfo = (self.path / _MEMINFO).read_text()
+            self._covers.mkdir()
+            self.namespace.bind(Path("/proc"), self.path / "proc")
+            self.write(_MEMINFO, meminfo)
+            return self
         for name in _LIVE_FILES:
             (self.path / name).parent.mkdir(exist_ok=True)
             (self.path / name).touch()
@@ -68,7 +82,15 @@ class HostRoot:
         self._shown = wanted
 
     def write(self, name: str, text: str) -> None:
-        """Replace one plain file whole: a reader sees the old or the new content."""
+        """Replace one plain file whole: a reader sees the old or the new content.
+
+        In a real procfs nothing can be renamed, so the new content is mounted on top of the old.
+        """
+        if self._procfs and name.startswith("proc/"):
+            cover = self._covers / str(len(list(self._covers.iterdir())))
+            cover.write_text(text)
+            self.namespace.bind(cover, self.path / name)
+            return
         target = self.path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f".{target.name}.fresh")

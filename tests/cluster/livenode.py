@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from datetime import datetime, timezone
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubernetes import client
 
@@ -94,6 +94,12 @@ class LiveNode:
             with contextlib.suppress(OSError):  # the cgroup was removed meanwhile
                 found.update(map(int, file.read_text().split()))
         return found
+
+    def pid_of(self, pod: Any, container: str = "main") -> int:
+        """The one process of a container of a running pod."""
+        (status,) = (one for one in pod.status.container_statuses if one.name == container)
+        (pid,) = self.pids_of(pod.metadata.uid, status.container_id.removeprefix("containerd://"))
+        return pid
 
     def stop_kubelet(self, sig: signal.Signals = signal.SIGTERM) -> None:
         """Stop the kubelet alone; its pods run on."""

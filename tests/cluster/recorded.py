@@ -22,13 +22,14 @@ def recorded_board() -> Path:
     return Path(str(resources.files("edgeagent") / "demo" / "board"))
 
 
-def nvmap_table(rows: list[tuple[str, int, int]]) -> str:
+def nvmap_table(rows: list[tuple[str, int, int]], *, display: int = 2651) -> str:
     """The client table of nvmap as the driver prints it, from (process, pid, KiB): every record is 59 bytes.
 
-    The display server of the board holds a little too: a table without any bytes is one of an unusable source.
+    The display server of the board, with the pid ``display``, holds a little too: a table without any bytes is one of
+    an unusable source.
     """
     lines = [f"{'CLIENT':<18} {'PROCESS':>18} {'PID':>8} {'SIZE':>11}\n"]
-    rows = [("Xorg", 2651, 17876), *rows]
+    rows = [("Xorg", display, 17876), *rows]
     lines += [f"{'user':<18} {name:>18} {pid:>8} {size:>10}K\n" for name, pid, size in rows]
     lines.append(f"{'total':<18} {'':>18} {'':>8} {sum(size for _, _, size in rows):>10}K\n")
     return "".join(lines)

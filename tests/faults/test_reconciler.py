@@ -8,15 +8,19 @@ import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgeagent.cluster.client import Client
 from edgeagent.facts import GPU_MEMORY, NodeFacts
 from edgeagent.plan.types import MERGE_PATCH, Event, Eviction, EvictionResult, Request
+from edgeagent.reconcile import reconciler
 from edgeagent.reconcile.nodewriter import PROBE_SECONDS, SEEN_SECONDS
 from edgeagent.reconcile.reconciler import MOST_EVENTS, Reconciler
 from tests.faults.conftest import Connect, until
 from tests.faults.server import Exchange, ScriptedServer, answers, refuses, serving
+
+if TYPE_CHECKING:
+    import pytest
 
 PATH = "/api/v1/nodes/edge-07/status"
 EVICTION = Eviction(namespace="shop", name="infer-0", uid="0000-1", breach="gpu", grace_seconds=2, message="over")
@@ -239,6 +243,28 @@ async def test_events_are_lost_rather_than_heaped_up(connect: Connect) -> None:
         await until(lambda: len(server.requests) >= MOST_EVENTS)
         await settle()
         assert len(server.requests) == MOST_EVENTS
+
+
+async def test_an_event_that_nothing_else_tells_is_told_until_it_is_taken(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reconciler, "AGAIN", 0.01)
+    killed = Event(reason="MemoryBudgetKilled", kind="Pod", namespace="shop", name="infer-0", uid="0000-1", note="")
+    other = replace(killed, reason="Overcommitted", uid="0000-2")
+
+    async def recovering(exchange: Exchange) -> None:
+        refused = len(server.requests) <= 3
+        await (answers(503, {"kind": "Status"}) if refused else answers(201, {}))(exchange)
+
+    async with serving(recovering) as server, connect(server.url) as client, reconciling(client, Clock()) as (made, _):
+        made.tell([replace(killed, lasting=True), other])
+        await until(lambda: sum(request.json["reason"] == "MemoryBudgetKilled" for request in server.requests) > 1)
+        await settle()
+        # The other one was refused once and is lost; the one that lasts was asked for until it was taken, and no more.
+        reasons = [request.json["reason"] for request in server.requests]
+        assert reasons.count("Overcommitted") == 1
+        assert reasons[-1] == "MemoryBudgetKilled"
+        assert len(reasons) == 4
 
 
 async def test_what_was_published_is_told_once_it_is(connect: Connect) -> None:

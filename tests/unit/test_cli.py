@@ -209,3 +209,16 @@ def test_of_a_series_the_last_sample_counts(tmp_path: Path, capsys: pytest.Captu
     assert cli.main(["explain", board, "--format", "json", "--would-fit", "a=gpu:5Gi"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert ["would_fit" in line for line in lines] == [False, True]
+
+
+def test_a_folder_that_may_not_be_entered_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied", "/root/agent.yaml")
+
+    monkeypatch.setattr(Path, "exists", closed)
+    assert cli.main(["config", "check", "/root/agent.yaml"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "edgeagent: /root/agent.yaml: Permission denied; run it as root\n"

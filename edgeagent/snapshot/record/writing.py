@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -54,10 +55,12 @@ def write(target: Path, entries: Mapping[str, Entry], taken: float) -> None:
 
 
 def _remove(beside: Path) -> None:
-    if beside.is_dir():
-        shutil.rmtree(beside, ignore_errors=True)
-    else:
-        beside.unlink(missing_ok=True)
+    # In a folder that may not be looked into nothing was written either.
+    with contextlib.suppress(OSError):
+        if beside.is_dir():
+            shutil.rmtree(beside, ignore_errors=True)
+        else:
+            beside.unlink(missing_ok=True)
 
 
 def _folder(top: Path, entries: Mapping[str, Entry]) -> None:

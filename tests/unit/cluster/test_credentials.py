@@ -269,3 +269,9 @@ async def test_renewed_authority_makes_a_new_context(tmp_path: Path) -> None:
     assert before.tls is not None
     assert after.tls is not None
     assert before.tls.get_ca_certs() != after.tls.get_ca_certs()
+
+
+def test_a_path_that_cannot_even_be_looked_at_is_one_more_that_cannot_be_used(tmp_path: Path) -> None:
+    # As with a folder that may not be entered, asking whether it is there fails: the name is too long for any file.
+    with pytest.raises(NoCredentialsError, match="cannot be used"):
+        kubeconfig.load([tmp_path / ("k" * 300)])

@@ -19,6 +19,7 @@ from tests.unit.factories import (
     card,
     card_scene,
     config,
+    meminfo,
     node,
     nvml,
     pod,
@@ -40,6 +41,26 @@ def test_a_breach_is_told_once_until_the_pod_is_below_again() -> None:
     assert reasons(run, at(scene, 2.0)) == []
     assert reasons(run, at(replace(scene, held={}), 4.0)) == []
     assert reasons(run, at(scene, 6.0)) == told
+
+
+def test_a_breach_under_pressure_does_not_speak_of_a_grace_that_nobody_has() -> None:
+    # 100 MiB usable are below the floor of 128: pressure from the second reading on, in which the pod goes over.
+    low = meminfo(available=100 * MIB, free=100 * MIB)
+    run = Run()
+    calm = Scene(pods=(pod("a", GIB),), meminfo=low, node=None)
+    run.steps(calm, 0.0)
+    run.step(at(replace(calm, held=OVER), 2.0))
+    notes = {event.reason: event.note for event in run.told}
+    assert "It is evicted now" in notes["MemoryBudgetExceeded"]
+    assert "unless" not in notes["MemoryBudgetExceeded"]
+
+
+def test_what_to_change_leaves_the_host_part_as_it_is() -> None:
+    # 2560 MiB of 2048: 2816 with a tenth of room. memory 3072 − 2048 = 1024 for the host; 2816 + 1024 = 3840.
+    run = Run()
+    run.step(Scene(pods=(pod("a", 2 * GIB, 3 * GIB),), held={"a": Held(gpu=2560 * MIB)}, node=None))
+    (event,) = (one for one in run.told if one.reason == "MemoryBudgetExceeded")
+    assert "raise edgeagent.dev/gpu-memory to 2816Mi and memory to 3840Mi or more" in event.note
 
 
 def test_an_eviction_is_told_when_it_was_accepted() -> None:
