@@ -16,6 +16,7 @@ from edgeagent.errors import ConfigError, InputError
 from edgeagent.serve.http import Server
 from edgeagent.status import Status
 from edgeagent.system import dirs, lock, logs, notify, shield
+from edgeagent.system.clock import boottime
 
 if TYPE_CHECKING:
     import argparse
@@ -67,7 +68,7 @@ async def _serve(
     server = await listen(config.serve, runtime)
     notifier = notify.Notifier(os.environ)
     kept = replace(options, state_dir=_state_dir(options))
-    agent = Agent(kept, config, clock=time.monotonic, wall=time.time)
+    agent = Agent(kept, config, clock=boottime, wall=time.time)
     status = Status(agent, lambda: writer.lost)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -103,7 +104,7 @@ async def listen(serve: Serve, runtime: Path) -> Server:
     Raises:
         InputError: the address cannot be used.
     """
-    server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file, clock=time.monotonic, wall=time.time)
+    server = Server(serve.bind, tls=serve.tls, token_file=serve.token_file, clock=boottime, wall=time.time)
     try:
         await server.start()
     except OSError as error:

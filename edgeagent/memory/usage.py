@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from edgeagent.facts import HostFacts, NvmapTable, PodCgroup, PodFacts, Process
     from edgeagent.memory.pools import PoolKey
 
+MOST = 1 << 44
+"""16 TiB, more memory than any board has: what a row may hold at most where MemTotal was never read."""
+
 _MPS_NAMES = ("nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nvidia-cuda-mps")
 
 
@@ -49,15 +52,17 @@ def attribute(
     *,
     complete: bool = True,
     short: Collection[str] = (),
+    memory: int | None = None,
 ) -> Usage:
     """Usage of every live pod, and of what is no pod's.
 
     ``listed_pods`` None: the pods of this node are not known, so nobody can say which are leaving.
     ``complete`` False: whether the board has further pools, or any, cannot be told.
     ``short``: resources of ``keys`` that have lost a device, which is not among theirs any more.
+    ``memory``: MemTotal as it was last known, for a sample that could not read it.
     """
     pods = listed_pods or ()
-    sources = {key.resource: source(key, host, short=key.resource in short) for key in keys}
+    sources = {key.resource: source(key, host, short=key.resource in short, memory=memory) for key in keys}
     if not host.host_view:
         foreign = "the process table is not the host's own"
         sources = {resource: Source(None, given.total, foreign) for resource, given in sources.items()}
@@ -89,10 +94,13 @@ def attribute(
     )
 
 
-def source(key: PoolKey, host: HostFacts, *, short: bool = False) -> Source:
-    """The GPU bytes by process of one pool, from the first source that holds a value. ``short``: it lost a device."""
+def source(key: PoolKey, host: HostFacts, *, short: bool = False, memory: int | None = None) -> Source:
+    """The GPU bytes by process of one pool, from the first source that holds a value.
+
+    ``short``: it lost a device. ``memory``: MemTotal as it was last known.
+    """
     nvml = host.nvml.value
-    limit = host.meminfo.value.total if host.meminfo.value is not None else None
+    limit = host.meminfo.value.total if host.meminfo.value is not None else (memory or MOST)
     rows, why = listed(nvml, key.devices, limit) if nvml is not None else (None, host.nvml.why or "NVML gave no answer")
     # On a Tegra a list that was refused has the bytes; another table may know of a few of them only.
     refused = rows is None and nvml is not None and tells(nvml, key.devices)
@@ -103,7 +111,7 @@ def source(key: PoolKey, host: HostFacts, *, short: bool = False) -> Source:
     return _of_tegra(rows, host, limit)
 
 
-def _of_tegra(rows: tuple[Row, ...] | None, host: HostFacts, limit: int | None) -> Source:
+def _of_tegra(rows: tuple[Row, ...] | None, host: HostFacts, limit: int) -> Source:
     """The GPU bytes of a SoC's own GPU, which NVML lists as ``rows``."""
     if rows and any(row.bytes for row in rows):
         return Source(rows, _sum(rows))
@@ -122,9 +130,9 @@ def _of_tegra(rows: tuple[Row, ...] | None, host: HostFacts, limit: int | None) 
     return Source(None, None, f"{reason}, and whether a process holds a GPU device node cannot be told")
 
 
-def _nvmap(table: NvmapTable, limit: int | None) -> Source:
+def _nvmap(table: NvmapTable, limit: int) -> Source:
     total = sum(row.bytes for row in table.rows)
-    if limit is not None and total > limit:
+    if total > limit:
         return Source(None, None, "the rows of the nvmap table hold more than the memory of the board")
     if any(not 0 <= row.pid <= PID_MAX for row in table.rows):
         return Source(None, None, "the nvmap table has an impossible pid")

@@ -35,7 +35,9 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     pods = _pods(facts, state)
     sized = sizing.size(state, facts, board, pods)
     listed = pods if facts.cluster and facts.cluster.pods is not None else None
-    used = usage.attribute(sized.counted, host, listed, complete=board.kind != "unknown", short=sized.short)
+    used = usage.attribute(
+        sized.counted, host, listed, complete=board.kind != "unknown", short=sized.short, memory=_memory(state)
+    )
     state = victims.follow(state, facts, pods, now, trusted=used.trusted)
     state = kills.follow(state, facts, used)
     state = _remember_containers(state, pods, used, now)
@@ -78,6 +80,11 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         ),
         observe=situation.observe,
     )
+
+
+def _memory(state: State) -> int | None:
+    """MemTotal as it was last believed."""
+    return state.hardware.meminfo.total if state.hardware.meminfo else None
 
 
 def _pods(facts: Facts, state: State) -> tuple[PodFacts, ...]:

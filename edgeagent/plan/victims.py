@@ -231,11 +231,14 @@ def follow(state: State, facts: Facts, pods: Sequence[PodFacts], now: float, *, 
     """
     present = {pod.uid for pod in pods}
     alive = {(process.pid, process.start_ticks) for process in facts.host.processes.values()}
+    # A process that it started after the decision holds memory as the others do.
+    holding = {process.owner.pod_uid for process in facts.host.processes.values() if process.owner is not None}
     after = {}
     hold_down_until = state.hold_down_until
     for uid, victim in state.victims.items():
         unproven = not trusted and victim.released_at is None
-        holds = unproven or bool(alive.intersection(victim.processes)) if victim.processes else uid in present
+        known = bool(alive.intersection(victim.processes)) if victim.processes else uid in present
+        holds = uid in holding or known or (unproven and bool(victim.processes))
         if not holds and victim.released_at is None:
             hold_down_until = now + HOLD_DOWN_SECONDS
         if holds or uid in present:
