@@ -28,8 +28,10 @@ _NODE_ID = "etc/rancher/node/id"
 _KUBELET_DEFAULT = "100Mi"
 """The kubelet's own threshold for memory.available where no map is given; K3s gives one without it."""
 
-_SHORT = {"d": "data-dir", "c": "config"}
-_MAPS = {"system-reserved": "systemReserved", "kube-reserved": "kubeReserved", "eviction-hard": "evictionHard"}
+SHORT = {"d": "data-dir", "c": "config"}
+FILES = ("config", "config-dir")
+"""The kubelet's flags that name a configuration file and a folder of such."""
+MAPS = {"system-reserved": "systemReserved", "kube-reserved": "kubeReserved", "eviction-hard": "evictionHard"}
 """The kubelet's flags that are maps, and what its configuration calls them."""
 _MEMORY = {"system-reserved": "memory", "kube-reserved": "memory", "eviction-hard": "memory.available"}
 
@@ -54,7 +56,7 @@ class _Reader:
         maps = self._kubelet(flags.get("kubelet-arg", []), chosen)
         if unit is None and not flags and not there(self._files, f"{chosen}/agent"):
             maps = self._plain(maps)
-        memory = {name: self._amount(name, maps[name]) for name in _MAPS}
+        memory = {name: self._amount(name, maps[name]) for name in MAPS}
         return KubeletSettings(
             server=there(self._files, f"{chosen}/server"),
             data_dir=chosen,
@@ -88,7 +90,7 @@ class _Reader:
         # A key of one letter becomes a short flag. Both spellings are handed on, in the order in which they first came.
         flags: dict[str, list[Text]] = {}
         for name, texts in values.items():
-            flags.setdefault(_SHORT.get(name, name), []).extend(texts)
+            flags.setdefault(SHORT.get(name, name), []).extend(texts)
         return flags
 
     def _node_name(self, unit: Service | None, flags: dict[str, list[Text]]) -> str | None:
@@ -108,13 +110,12 @@ class _Reader:
     # --- the kubelet ---
 
     def _kubelet(self, arguments: list[Text], data_dir: str) -> dict[str, dict[str, Text]]:
-        """Each map of ``_MAPS`` with the texts of its entries."""
-        maps: dict[str, dict[str, Text]] = {name: {} for name in _MAPS}
+        """Each map of ``MAPS`` with the texts of its entries."""
+        maps: dict[str, dict[str, Text]] = {name: {} for name in MAPS}
         given = [(argument.removeprefix("--").partition("="), where) for argument, where in arguments]
         # Before 1.32 K3s hands these two on as they are; later ones put copies among the drop-ins.
         told = {name.rstrip("+-"): value for (name, _, value), _ in given}
-        files = [told["config"]] if "config" in told else []
-        folders = [told["config-dir"]] if "config-dir" in told else []
+        files, folders = ([told[name]] if name in told else [] for name in FILES)
         for folder in (*folders, f"{data_dir}/agent/etc/kubelet.conf.d"):
             files += self._drop_ins(folder.rstrip("/"))
         for file in files:
@@ -122,7 +123,7 @@ class _Reader:
         flags: dict[str, dict[str, Text]] = {}
         for (flag, _, value), where in given:
             name = flag.rstrip("+-")
-            if name in _MAPS:
+            if name in MAPS:
                 entries = flags.setdefault(name, {})
                 entries.update(self._entries(name, value, where))
         return {**maps, **flags}
@@ -148,7 +149,7 @@ class _Reader:
     def _merge_config(self, maps: dict[str, dict[str, Text]], file: str) -> bool:
         """Merges a KubeletConfiguration as a JSON merge patch (RFC 7386); tells whether it has any threshold."""
         config = self._yaml(file)
-        for name, field in _MAPS.items():
+        for name, field in MAPS.items():
             value = config.get(field)
             if isinstance(value, dict):
                 for key, amount in value.items():
@@ -241,7 +242,7 @@ def _command_flags(words: tuple[Text, ...]) -> Iterator[tuple[str, Text]]:
         if not word.startswith("-"):
             continue
         name, equals, value = word.lstrip("-").partition("=")
-        name = _SHORT.get(name, name)
+        name = SHORT.get(name, name)
         if equals or name == "with-node-id":
             yield name, (value, where)
         elif name in ("kubelet-arg", "data-dir", "config", "node-name"):

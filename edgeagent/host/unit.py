@@ -44,15 +44,15 @@ def service(files: Files, name: str) -> Service | None:
     environment: dict[str, Text] = {}
     from_files: dict[str, Text] = {}
     for path in (unit, *_drop_ins(files, name)):
-        for key, value in _settings(files, path):
+        for key, value in settings(_read(files, path) or ""):
             if key == "ExecStart":  # an empty one takes back those before it
-                words = tuple((word, f"/{path}") for word in _split(value.replace("%%", "%")))
+                words = tuple((word, f"/{path}") for word in split(value.replace("%%", "%")))
             elif key == "Environment":
-                environment.update(_assignments(_split(value.replace("%%", "%")), path))
+                environment.update(_assignments(split(value.replace("%%", "%")), path))
             elif key == "EnvironmentFile":
                 named = value.removeprefix("-").replace("%N", name.removesuffix(".service")).strip("/")
                 for row in (_read(files, named) or "").split("\n"):
-                    from_files.update(_assignments(_split(row) if not row.lstrip().startswith("#") else [], named))
+                    from_files.update(_assignments(split(row) if not row.lstrip().startswith("#") else [], named))
     known = {**environment, **from_files}
     return Service(tuple(_filled(words, known)), known)
 
@@ -66,7 +66,7 @@ def _filled(words: tuple[Text, ...], known: dict[str, Text]) -> Iterator[Text]:
     for word, where in words:
         alone = re.fullmatch(r"\$([A-Za-z_]\w*)", word)
         if alone:
-            yield from ((part, where) for part in _split(text(alone[1])))
+            yield from ((part, where) for part in split(text(alone[1])))
         else:
             yield re.sub(r"\$\$|\$\{([A-Za-z_]\w*)\}", lambda found: text(found[1]), word), where
 
@@ -84,17 +84,16 @@ def _drop_ins(files: Files, name: str) -> list[str]:
     return [found[drop_in] for drop_in in sorted(found)]
 
 
-def _settings(files: Files, path: str) -> Iterator[tuple[str, str]]:
+def settings(text: str) -> Iterator[tuple[str, str]]:
     """The settings of a unit file in their order, lines that end in a backslash joined with the next."""
     begun = ""
-    for row in (_read(files, path) or "").split("\n"):
-        text = row.strip()
-        if text.startswith(("#", ";")):
+    for row in map(str.strip, text.split("\n")):
+        if row.startswith(("#", ";")):
             continue
-        if text.endswith("\\"):
-            begun += text[:-1] + " "
+        if row.endswith("\\"):
+            begun += row[:-1] + " "
             continue
-        key, equals, value = (begun + text).partition("=")
+        key, equals, value = (begun + row).partition("=")
         begun = ""
         if equals:
             yield key.strip(), value.strip()
@@ -105,7 +104,8 @@ def _assignments(words: list[str], path: str) -> dict[str, Text]:
     return {name: (value, f"/{path}") for name, equals, value in pairs if equals}
 
 
-def _split(text: str) -> list[str]:
+def split(text: str) -> list[str]:
+    """The words of a command line, quotes taken off."""
     try:
         return shlex.split(text)
     except ValueError:  # a quote that is never closed

@@ -5,6 +5,7 @@ Tokens, URLs, addresses and other arguments stand in the same files.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from edgeagent.host.k3s import FILES, MAPS, SHORT
+from edgeagent.host.unit import settings, split
 from edgeagent.snapshot.record.redact import NODE
 
 if TYPE_CHECKING:
@@ -21,19 +24,17 @@ _ENVIRONMENT = ("K3S_DATA_DIR", "K3S_CONFIG_FILE", "K3S_NODE_NAME")
 _ENDPOINT = "container-runtime-endpoint"
 _WITH_VALUE = ("kubelet-arg", "data-dir", "config", "node-name", _ENDPOINT)
 _SWITCHES = ("with-node-id", "docker")
-_SHORT = {"d": "data-dir", "c": "config"}
-_RESERVES = ("system-reserved", "kube-reserved", "eviction-hard")
-_KUBELET = ("systemReserved", "kubeReserved", "evictionHard")
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
 
 
 def unit(redactor: Redactor, text: str) -> str:
     """A unit file: how K3s is started, and its environment."""
     rows = ["[Service]"]
-    for key, value in _unit_settings(text):
+    for key, value in settings(text):
         if key == "ExecStart":
-            rows.append(f"ExecStart={shlex.join(_command(redactor, _split(value)))}")
+            rows.append(f"ExecStart={shlex.join(_command(redactor, split(value)))}")
         elif key == "Environment":
-            kept = shlex.join(_assignments(redactor, _split(value)))
+            kept = shlex.join(_assignments(redactor, split(value)))
             rows += [f"Environment={kept}"] if kept else []
         elif key == "EnvironmentFile":
             rows.append(f"EnvironmentFile={redactor.text(value)}")
@@ -42,7 +43,7 @@ def unit(redactor: Redactor, text: str) -> str:
 
 def environment(redactor: Redactor, text: str) -> str:
     """A file with variables, some on each line; "" where none of them is read."""
-    rows = [_split(row) for row in text.split("\n") if not row.lstrip().startswith("#")]
+    rows = [split(row) for row in text.split("\n") if not row.lstrip().startswith("#")]
     kept = (list(_assignments(redactor, words)) for words in rows)
     return "".join(f"{shlex.join(words)}\n" for words in kept if words)
 
@@ -57,21 +58,6 @@ def mapping(redactor: Redactor, text: str) -> str:
     return yaml.safe_dump(kept, sort_keys=False, allow_unicode=True) if kept else ""
 
 
-def _unit_settings(text: str) -> Iterator[tuple[str, str]]:
-    """As in systemd.syntax(7): a line that ends in a backslash goes on in the next."""
-    begun = ""
-    for row in map(str.strip, text.split("\n")):
-        if row.startswith(("#", ";")):
-            continue
-        if row.endswith("\\"):
-            begun += row[:-1] + " "
-            continue
-        key, equals, value = (begun + row).partition("=")
-        begun = ""
-        if equals:
-            yield key.strip(), value.strip()
-
-
 def _command(redactor: Redactor, words: list[str]) -> Iterator[str]:
     """K3s, its sub-command and the flags that are read. What stands before K3s may be anything."""
     names = [word.rpartition("/")[2] for word in words]
@@ -79,15 +65,20 @@ def _command(redactor: Redactor, words: list[str]) -> Iterator[str]:
     if start is None:
         return
     yield f"/usr/local/bin/{names[start]}"
-    rest = deque(words[start + 1 :])
+    yield from _arguments(redactor, words[start + 1 :])
+
+
+def _arguments(redactor: Redactor, words: Iterable[str]) -> Iterator[str]:
+    """The sub-command, the flags that are read, and variables that may stand for some."""
+    rest = deque(words)
     while rest:
         word = rest.popleft()
-        if word in ("server", "agent"):
+        if word in ("server", "agent") or _VARIABLE.fullmatch(word):
             yield word
         if not word.startswith("-"):
             continue
         name, equals, value = word.lstrip("-").partition("=")
-        name = _SHORT.get(name, name)
+        name = SHORT.get(name, name)
         if name in _SWITCHES:
             yield f"--{name}{equals}{redactor.text(value)}"
         elif name in _WITH_VALUE:
@@ -102,7 +93,7 @@ def _values(redactor: Redactor, name: str, values: Iterable[str]) -> Iterator[st
     for value in values:
         if name == "node-name":
             yield NODE if value else ""
-        elif name != "kubelet-arg" or value.removeprefix("--").partition("=")[0].rstrip("+-") in _RESERVES:
+        elif name != "kubelet-arg" or value.removeprefix("--").partition("=")[0].rstrip("+-") in (*MAPS, *FILES):
             yield redactor.text(value)
 
 
@@ -111,16 +102,20 @@ def _assignments(redactor: Redactor, words: Iterable[str]) -> Iterator[str]:
         name, equals, value = word.partition("=")
         if equals and name in _ENVIRONMENT:
             yield f"{name}={NODE if name == 'K3S_NODE_NAME' and value else redactor.text(value)}"
+        elif equals and (flags := list(_arguments(redactor, split(value)))):
+            # Any variable may hold arguments for the command line; what is no flag that is read stays out.
+            yield f"{name}={shlex.join(flags)}"
 
 
 def _kept(redactor: Redactor, found: dict[Any, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in found.items():
         name = key.removesuffix("+") if isinstance(key, str) else ""
+        name = SHORT.get(name, name)
         if name in _WITH_VALUE or name in _SWITCHES:
             given = value if isinstance(value, list) else [value]
             texts = list(_values(redactor, name, (item for item in given if isinstance(item, str))))
             yield key, texts if isinstance(value, list) else "".join(texts)
-        elif name in _KUBELET:
+        elif name in MAPS.values():
             yield key, _amounts(redactor, value)
 
 
@@ -129,10 +124,3 @@ def _amounts(redactor: Redactor, value: Any) -> Any:
         texts = ((key, amount) for key, amount in value.items() if isinstance(key, str) and isinstance(amount, str))
         return {redactor.text(key): redactor.text(amount) for key, amount in texts}
     return value if value in ("", "null", "~", "Null", "NULL") else "none"
-
-
-def _split(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote that is never closed
-        return text.split()

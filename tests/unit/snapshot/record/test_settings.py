@@ -39,6 +39,23 @@ def settings(tree: Mapping[str, bytes]) -> KubeletSettings:
 UNIT = "etc/systemd/system/k3s.service"
 CONFIG = "etc/rancher/k3s/config.yaml"
 TREES: dict[str, dict[str, str]] = {
+    "variables in the command line": {
+        UNIT: "[Service]\nEnvironment=MORE=--kubelet-arg=kube-reserved=memory=2Gi\nEnvironmentFile=/etc/edge.env\n"
+        "ExecStart=/usr/local/bin/k3s agent $EDGE_ARGS ${MORE} --kubelet-arg=eviction-hard=memory.available<10%%\n",
+        "etc/edge.env": "K3S_TOKEN=abc\nEDGE_ARGS=--token abc --kubelet-arg=system-reserved=memory=3Gi -d /mnt/k\n",
+        "mnt/k/server/x": "",
+    },
+    "keys of one letter": {
+        UNIT: "[Service]\nExecStart=/usr/local/bin/k3s agent\n",
+        CONFIG: "d: /mnt/k\n",
+        "mnt/k/server/x": "",
+    },
+    "files that the kubelet is pointed to": {
+        UNIT: "[Service]\nExecStart=/usr/local/bin/k3s agent --kubelet-arg=config=/etc/k.yaml"
+        " --kubelet-arg=config-dir=/etc/k.d\n",
+        "etc/k.yaml": "systemReserved: {memory: 1Gi}\nstaticPodPath: /secret\n",
+        "etc/k.d/10.conf": "kubeReserved: {memory: 2Gi}\n",
+    },
     "a plain unit": {UNIT: "[Service]\nExecStart=/usr/local/bin/k3s server\n"},
     "flags in every form": {
         UNIT: "[Service]\nExecStart=/usr/local/bin/k3s agent -d /data/a --kubelet-arg=system-reserved=memory=1Gi \\\n"
