@@ -51,8 +51,8 @@ def service(files: Files, name: str) -> Service | None:
                 environment.update(_assignments(split(value.replace("%%", "%")), path))
             elif key == "EnvironmentFile":
                 named = value.removeprefix("-").replace("%N", name.removesuffix(".service")).strip("/")
-                for row in (_read(files, named) or "").split("\n"):
-                    from_files.update(_assignments(split(row) if not row.lstrip().startswith("#") else [], named))
+                for variable, given in variables(_read(files, named) or ""):
+                    from_files[variable] = (given, f"/{named}")
     known = {**environment, **from_files}
     return Service(tuple(_filled(words, known)), known)
 
@@ -102,6 +102,14 @@ def settings(text: str) -> Iterator[tuple[str, str]]:
 def _assignments(words: list[str], path: str) -> dict[str, Text]:
     pairs = (word.partition("=") for word in words)
     return {name: (value, f"/{path}") for name, equals, value in pairs if equals}
+
+
+def variables(text: str) -> Iterator[tuple[str, str]]:
+    """The variables of an environment file, one on each line: its value is all that follows (systemd.exec(5))."""
+    for row in map(str.strip, text.split("\n")):
+        name, equals, value = row.partition("=")
+        if equals and not row.startswith(("#", ";")):
+            yield name.strip(), " ".join(split(value))
 
 
 def split(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from edgeagent.host.k3s import FILES, MAPS, SHORT
-from edgeagent.host.unit import settings, split
+from edgeagent.host.unit import settings, split, variables
 from edgeagent.snapshot.record.redact import NODE
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ def unit(redactor: Redactor, text: str) -> str:
 
 def environment(redactor: Redactor, text: str) -> str:
     """A file with variables, some on each line; "" where none of them is read."""
-    rows = [split(row) for row in text.split("\n") if not row.lstrip().startswith("#")]
-    kept = (list(_assignments(redactor, words)) for words in rows)
-    return "".join(f"{shlex.join(words)}\n" for words in kept if words)
+    kept = _assignments(redactor, (f"{name}={value}" for name, value in variables(text)))
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, _, value in (word.partition("=") for word in kept))
 
 
 def mapping(redactor: Redactor, text: str) -> str:

@@ -341,3 +341,17 @@ def test_any_bytes_are_settings(config: bytes, drop_in: bytes, service: bytes) -
 @given(st.text(alphabet="k3s-agent=,<>:\"'\\\n\t mMemoryGi[]{}&*!|>%@`#"))
 def test_any_text_is_settings(text: str) -> None:
     read({CONFIG: b"kubelet-arg: " + text.encode(), UNIT: b"ExecStart=/k3s agent " + text.encode()})
+
+
+def test_the_value_in_an_environment_file_is_the_rest_of_its_line() -> None:
+    # systemd.exec(5): without quotes blanks belong to the value; with them they are taken off.
+    tree = {
+        "etc/systemd/system/k3s-agent.service": b"[Service]\nEnvironmentFile=/etc/edge.env\n"
+        b"ExecStart=/usr/local/bin/k3s agent $PLAIN $QUOTED\n",
+        "etc/edge.env": b"# PLAIN=no\nPLAIN=--token abc --kubelet-arg=system-reserved=memory=3Gi\n"
+        b"QUOTED='-d /mnt/k --kubelet-arg=kube-reserved=memory=2Gi'\n",
+    }
+    found = settings(TreeFiles(tree))
+    assert found.data_dir == "/mnt/k"
+    assert (found.system_reserved or ("",))[0] == "3Gi"
+    assert (found.kube_reserved or ("",))[0] == "2Gi"
