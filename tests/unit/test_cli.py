@@ -222,3 +222,15 @@ def test_a_folder_that_may_not_be_entered_is_one_clear_line(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "edgeagent: /root/agent.yaml: Permission denied; run it as root\n"
+
+
+def test_a_full_disk_behind_stdout_is_said_in_one_line(board: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "edgeagent", "explain", board],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, "edgeagent: No space left on device: not all was written\n")
