@@ -93,8 +93,13 @@ def _critical(state: State, facts: Facts, danger: Danger) -> bool:
     readings = tuple(reading for reading in state.pressure.readings if reading[0] >= since)
     if len(readings) < READINGS or readings[-1][0] != facts.host.meminfo.at:
         return False
-    ends = range(len(readings) - READINGS + 1, len(readings) + 1)
-    return all(readings[end - 1][1] - AHEAD * fastest_drop(readings[:end]) < danger.critical for end in ends)
+    return all(_ends(readings[:end], danger) for end in range(len(readings) - READINGS + 1, len(readings) + 1))
+
+
+def _ends(readings: tuple[tuple[float, int], ...], danger: Danger) -> bool:
+    """Whether the last of ``readings`` leaves too little for the next half second."""
+    left = readings[-1][1]
+    return left - AHEAD * fastest_drop(readings, left - danger.floor) < danger.critical
 
 
 def _barred(state: State, facts: Facts, situation: Situation, now: float) -> str:

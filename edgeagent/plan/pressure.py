@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from edgeagent.plan.cadence import WORST_FILL
 from edgeagent.plan.state import PressureMemory
 from edgeagent.quantity import MIB
 
@@ -22,7 +23,11 @@ MARGIN = 128 * MIB
 """What an eviction should leave above the floor."""
 READINGS = 2
 SHORTEST_PAIR = 0.05
-"""Seconds between two readings from which a rate of fall is taken."""
+"""Seconds between two readings below which they give no rate of fall."""
+SURE_PAIR = 0.4
+"""Seconds from which they always give one."""
+LARGE_PART = 4
+"""Between the two, a fall counts that reaches the floor if it happens this many times again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ def observe(
             known=bool(before.readings) or now_usable is not None,
         )
     after = _read(before, at, now_usable, max_age)
-    drop = fastest_drop(after.readings)
+    drop = fastest_drop(after.readings, now_usable - low)
     soon = ahead(now_usable, drop, settings.horizon)
     if after is not before:
         after = _judge(after, at, now_usable, soon, low)
@@ -113,16 +118,30 @@ def _read(before: PressureMemory, at: float, value: int, max_age: float) -> Pres
     return replace(before, readings=(*kept, (at, value)))
 
 
-def fastest_drop(readings: tuple[tuple[float, int], ...]) -> float:
-    """Bytes per second, the fastest fall among ``readings``, of which there is one at least."""
+def fastest_drop(readings: tuple[tuple[float, int], ...], spare: int) -> float:
+    """Bytes per second, the fastest fall among ``readings``, with ``spare`` bytes above the floor now."""
     fastest = 0.0
     earlier, before = readings[0]
     for at, value in readings[1:]:
-        # A rate over a few milliseconds says nothing about the next second.
-        if at - earlier >= SHORTEST_PAIR:
-            fastest = max(fastest, (before - value) / (at - earlier))
+        fell = before - value
+        if is_rate(at - earlier, fell, spare):
+            fastest = max(fastest, fell / (at - earlier))
+            earlier, before = at, value
+        elif fell <= 0:
             earlier, before = at, value
     return fastest
+
+
+def is_rate(seconds: float, fell: float, spare: float) -> bool:
+    """Whether a fall of ``fell`` bytes in ``seconds`` says something about the seconds ahead.
+
+    One allocation between two readings that happen to be 50 ms apart is no fall of 3 s. It counts where it
+    is a large part of what is ``spare`` above the floor, or where the floor is so near that there is no time
+    to see whether it goes on.
+    """
+    if fell * LARGE_PART >= spare:
+        return seconds >= SHORTEST_PAIR
+    return seconds >= min(max(spare / WORST_FILL, SHORTEST_PAIR), SURE_PAIR)
 
 
 def _judge(after: PressureMemory, at: float, value: int, soon: float, low: int) -> PressureMemory:
@@ -142,14 +161,22 @@ def _judge(after: PressureMemory, at: float, value: int, soon: float, low: int) 
     return replace(after, low=below, falling=falling, since=since, calm_since=calm, by_floor=by_floor)
 
 
+FOR_THE_HOST = ("os", "k3s")
+"""The reserves that processes outside pods live on."""
+
+
+def outside_pods(meminfo: MemInfo | None, system_gpu: int | None, pods: Iterable[PodUse]) -> int | None:
+    """Bytes that processes outside pods use, with the kernel and its GPU memory. None: a figure is missing."""
+    if meminfo is None or system_gpu is None or meminfo.held is None:
+        return None
+    return system_gpu + meminfo.held - sum(use.host or 0 for use in pods)
+
+
 def host_over(
     meminfo: MemInfo | None, system_gpu: int | None, pods: Iterable[PodUse], pool: Pool | None
 ) -> bool | None:
     """Processes outside pods use more than ``os`` and ``k3s`` reserve for them. None: a figure is missing."""
-    if meminfo is None or system_gpu is None or pool is None:
+    used = outside_pods(meminfo, system_gpu, pods)
+    if used is None or pool is None:
         return None
-    held = meminfo.held
-    if held is None:
-        return None
-    used = system_gpu + held - sum(use.host or 0 for use in pods)
-    return used > sum(line.bytes for line in pool.reserves if line.name in ("os", "k3s"))
+    return used > sum(line.bytes for line in pool.reserves if line.name in FOR_THE_HOST)

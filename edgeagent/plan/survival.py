@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from edgeagent.plan import cadence, kills
 from edgeagent.plan.cadence import WORST_FILL
-from edgeagent.plan.pressure import READINGS, SHORTEST_PAIR, ahead
+from edgeagent.plan.pressure import READINGS, ahead, is_rate
 from edgeagent.quantity import MIB
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _lives(watch: Watch, usable: float, fill: float, phase: float) -> bool:
     latest = usable / fill - watch.answer
     while at < latest:
         left = usable - fill * at
-        if since >= SHORTEST_PAIR:
+        if is_rate(since, before - left, left - watch.floor):
             drop = max(drop, (before - left) / since)
             since, before = 0.0, left
         alarms = alarms + 1 if watch.alarmed(left, drop) else 0

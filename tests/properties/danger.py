@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass
-from itertools import pairwise
 
 from tests.properties import due
-from tests.properties.life import MIB, Memory, Rules
+from tests.properties.life import GIB, MIB, Memory, Rules
 
 
 @dataclass(slots=True)
@@ -64,7 +63,7 @@ class Danger:
         elif fresh:
             recent = tuple(one for one in self.readings if memory.at - one[0] <= 5.0) or self.readings[-1:]
             self.readings = (*recent, (memory.at, usable))
-        falls = [(before - after) / (at - since) for (since, before), (at, after) in pairwise(self.readings)]
+        falls = self._falls(usable - floor)
         ahead = usable - rules.horizon * max([0.0, *falls])
         if fresh:
             self._judge(memory.at, usable, floor, soon=ahead < floor)
@@ -72,6 +71,20 @@ class Danger:
             self.need = floor + 128 * MIB - usable
         elif ahead < floor:
             self.need = int(floor + 128 * MIB - ahead)
+
+    def _falls(self, spare: float) -> list[float]:
+        """Rates of fall, over the time to the floor at 2 GiB/s (0.05 to 0.4 s), or 0.05 s for a quarter of the way."""
+        usual = sorted((0.05, spare / (2 * GIB), 0.4))[1]
+        found, start = [], 0
+        for index in range(1, len(self.readings)):
+            seconds = self.readings[index][0] - self.readings[start][0]
+            fall = self.readings[start][1] - self.readings[index][1]
+            counts = seconds >= (0.05 if 4 * fall >= spare else usual)
+            if counts:
+                found.append(fall / seconds)
+            if counts or fall <= 0:
+                start = index
+        return found
 
     def _judge(self, at: float, usable: int, floor: int, *, soon: bool) -> None:
         self.low = self.low + 1 if usable < floor else 0

@@ -100,6 +100,25 @@ def test_the_largest_fall_of_the_last_five_seconds() -> None:
     assert [danger.drop for danger in found] == [0, 1000 * MIB, 1000 * MIB, 1000 * MIB, 0]
 
 
+@pytest.mark.parametrize(
+    ("readings", "expected"),
+    [
+        # 300 MiB at once, 3900 MiB above the floor: five readings of that would not reach it, and it does not go on
+        ([(0, 4328), (0.1, 4028), (0.2, 4028), (0.3, 4028)], [False] * 4),
+        # over 0.4 s it is a rate of 750 MiB/s: 4028 − 2250 is above the floor all the same
+        ([(0, 4328), (0.1, 4028), (0.4, 4028), (0.5, 4028)], [False] * 4),
+        # 300 MiB in 0.1 s with 472 above the floor: 600 − 9000 is below it, 300 − 9000 too
+        ([(0, 900), (0.1, 600), (0.2, 300)], [False, False, True]),
+        # too short a time for any rate, however near
+        ([(0, 900), (0.04, 600), (0.08, 590)], [False, False, False]),
+        # a fall is measured from its top: 300 MiB in 0.1 s, not 100 in 0.2
+        ([(0, 700), (0.1, 900), (0.2, 600), (0.3, 300)], [False, False, False, True]),
+    ],
+)
+def test_a_step_is_no_fall_where_there_is_time(readings: list[tuple[float, int]], expected: list[bool]) -> None:
+    assert active(*((second, amount * MIB) for second, amount in readings)) == expected
+
+
 def test_what_must_come_free() -> None:
     # by the floor: 128 + 128 − 100 = 156 MiB
     low = seen((0, 100 * MIB), (2, 100 * MIB))[-1]
@@ -184,7 +203,7 @@ def test_host_over() -> None:
 def test_the_condition_says_when_it_is_the_host() -> None:
     run = Run()
     info = meminfo(8 * GIB, available=100 * MIB, anon_pages=7 * GIB)
-    plan = run.steps(Scene(meminfo=info), 0.0, 2.0)
+    plan = run.steps(Scene(meminfo=info, host_processes=()), 0.0, 2.0)
     assert plan.node.conditions[0].reason == "HostMemory"
 
 
