@@ -253,7 +253,7 @@ class Agent:
         breach = next(one.breach for one in plan.evictions if one.uid == result.uid)
         self.evictions[breach, result.outcome] += 1
         if result.outcome not in UNDECIDED:
-            self.eviction_refused = result.message if result.outcome == "forbidden" else ""
+            self.eviction_refused = result.message if result.outcome in ("forbidden", "unauthorized") else ""
         self.state, events = outcomes.learn(self.state, plan, result, self.now())
         self.link.reconciler.tell(events)
         self._wake.set()

@@ -33,10 +33,14 @@ def learn(state: State, plan: Plan, result: EvictionResult, now: float) -> tuple
     # A sample that asks for no eviction ends the window, even one that was only unreadable: the grace starts anew.
     if result.outcome in ("gone", "recovered"):
         return replace(state, windows=_without(state.windows, result.uid)), ()
-    usual = SLOW_RETRY_SECONDS if result.outcome in ("misconfigured", "forbidden") else RETRY_SECONDS
+    usual = RETRY_SECONDS if result.outcome in ("blocked", "throttled", "unknown") else SLOW_RETRY_SECONDS
     wait = result.retry_after if result.retry_after is not None else usual
-    waiting = {uid: told for uid, told in state.blocked_until.items() if told[0] > now}
-    state_after = replace(state, blocked_until={**waiting, result.uid: (now + wait, result.message or result.outcome)})
+    refusal = (now + wait, result.message or result.outcome)
+    state_after = replace(state, blocked_until={**_waiting(state.blocked_until, now), result.uid: refusal})
+    if result.outcome == "unauthorized":
+        # The server would say the same of every pod there.
+        barred = {**_waiting(state.barred_until, now), view.pod.namespace: refusal}
+        state_after = replace(state_after, barred_until=barred)
     if result.uid in state.blocked_until or result.outcome == "throttled":
         return state_after, ()
     return state_after, (pod_event(view.pod, "EvictionBlocked", messages.blocked(view, result, wait)),)
@@ -84,6 +88,10 @@ def _accepted(state: State, view: PodView, eviction: Eviction, now: float) -> St
         backoff={**state.backoff, owner: victims.next_backoff(state.backoff.get(owner), now)},
         evicted_at=(*recent, now),
     )
+
+
+def _waiting(refusals: Mapping[str, tuple[float, str]], now: float) -> dict[str, tuple[float, str]]:
+    return {key: refusal for key, refusal in refusals.items() if refusal[0] > now}
 
 
 def _without(windows: Mapping[str, Window], uid: str) -> dict[str, Window]:

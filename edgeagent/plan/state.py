@@ -164,6 +164,8 @@ class State:
     """Accepted evictions of the last hour."""
     blocked_until: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """By pod uid: until when the API server's refusal holds, and what it said."""
+    barred_until: Mapping[str, tuple[float, str]] = field(default_factory=dict)
+    """By namespace: the same for a refusal that is about the agent, not about one pod."""
     kills: Kills = field(default_factory=Kills)
     told: frozenset[tuple[str, ...]] = frozenset()
     """Events that were recorded and whose reason still holds."""

@@ -117,7 +117,11 @@ class Event:
     note: str
     warning: bool = True
     lasting: bool = False
-    """It tells of something that nothing else will tell: it is recorded again until the server has it."""
+    """It was logged when it happened, which may be long before it can be told."""
+    id: str = ""
+    """Names what happened, once and for all: told again under the same id, it is known already. Empty: none yet."""
+    at: float | None = None
+    """Monotonic second at which it happened, below 0 for what an earlier boot has left; None: now."""
 
     @property
     def regarding(self) -> str:
@@ -138,13 +142,24 @@ class Finding:
     remedy: str = ""
 
 
-Outcome = Literal["accepted", "gone", "blocked", "throttled", "misconfigured", "forbidden", "unknown", "recovered"]
+Outcome = Literal[
+    "accepted",
+    "gone",
+    "blocked",
+    "throttled",
+    "misconfigured",
+    "forbidden",
+    "unauthorized",
+    "unknown",
+    "recovered",
+]
 """How an eviction call ended.
 
 ``accepted`` 201 · ``gone`` 404 or 409: the pod is no longer the one decided on · ``blocked`` 429
 by a disruption budget, or 403 that names one · ``throttled`` other 429: the server asks all
 traffic to pause · ``misconfigured`` 500, more than one budget matches · ``forbidden`` other 403,
-or 422 by policy · ``unknown`` time-out, cut connection or other 5xx, and the pod could not be
+or 422 by policy · ``unauthorized`` 401, or 403 by an authorizer: it is about the agent, whatever the pod ·
+``unknown`` time-out, cut connection or other 5xx, and the pod could not be
 read afterwards · ``recovered`` decided on anew just before the call, it was not due any more:
 nothing was sent.
 """
@@ -203,3 +218,5 @@ class Plan:
     findings: tuple[Finding, ...]
     observe: str
     """Why nothing is done; empty when acting is allowed."""
+    host_over: bool | None = None
+    """Processes outside pods use more than is reserved for them; None: a figure is missing."""

@@ -218,7 +218,9 @@ def _brakes(view: PodView, state: State, policy: Policy, now: float, chosen: int
         if len(recent) + chosen >= policy.evictions_per_hour:
             left = recent[0] + HOUR - now if recent else None
             return Obstacle("hourly-cap", left, f"policy.evictions_per_hour is {policy.evictions_per_hour}")
-    until, why = state.blocked_until.get(view.pod.uid, (now, ""))
+    until, why = max(
+        state.blocked_until.get(view.pod.uid, (now, "")), state.barred_until.get(view.pod.namespace, (now, ""))
+    )
     return Obstacle("blocked", until - now, why) if until > now else None
 
 

@@ -24,6 +24,8 @@ BLOCKED = 5.0
 SLOW = 300.0
 """Seconds before a trial that only a person's change can make successful."""
 FORBIDDEN = 600.0
+NOT_ALLOWED = 'cannot create resource "pods/eviction"'
+"""How every authorizer words its no, by which it differs from the refusal of one pod in admission."""
 SIGN_IN = 30.0
 """Seconds: credentials are renewed by themselves."""
 _JITTER = 0.25
@@ -33,8 +35,8 @@ _FORBIDDEN = 403
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
 _GONE = (404, 409)
-_REFUSED = (400, 403, 405, 415, 422)
-"""403 and 422 by permission or policy; the others from a server that does not know this call."""
+_REFUSED = (400, 405, 415, 422)
+"""422 by policy; the others from a server that does not know this call."""
 
 
 async def evict(client: Client, eviction: Eviction, *, rng: random.Random) -> EvictionResult:
@@ -76,11 +78,18 @@ def _outcome(error: AnswerError) -> tuple[Outcome, float] | None:
         return ("blocked" if blocked else "throttled"), max(error.retry_after or 0.0, BLOCKED if blocked else 1.0)
     if error.code == _SERVER_ERROR and "more than one poddisruptionbudget" in named:
         return "misconfigured", SLOW
-    if error.code == _FORBIDDEN and "poddisruptionbudget" in named:
-        return "blocked", SLOW
     if error.code == _UNAUTHORIZED:
-        return "forbidden", SIGN_IN
+        return "unauthorized", SIGN_IN
+    if error.code == _FORBIDDEN:
+        return _forbidden(named)
     return ("forbidden", FORBIDDEN) if error.code in _REFUSED else None
+
+
+def _forbidden(named: str) -> tuple[Outcome, float]:
+    """Who said no: a disruption budget, an authorizer to this agent, or a policy for this pod."""
+    if "poddisruptionbudget" in named:
+        return "blocked", SLOW
+    return ("unauthorized" if NOT_ALLOWED in named else "forbidden"), FORBIDDEN
 
 
 async def _look(client: Client, path: str, uid: str, why: str) -> EvictionResult:

@@ -56,6 +56,7 @@ async def test_grace_is_never_zero(connect: Connect) -> None:
 
 BUDGET_403 = 'poddisruptionbudget.policy "web" is forbidden: pdb disruption allowance is negative'
 RBAC_403 = 'pods "infer-0" is forbidden: User "agent" cannot create resource "pods/eviction" in API group ""'
+WEBHOOK_403 = 'admission webhook "keep.example.com" denied the request: pod infer-0 must stay'
 TWO_BUDGETS = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
@@ -73,10 +74,11 @@ TWO_BUDGETS = "This pod has more than one PodDisruptionBudget, which the evictio
         pytest.param(answers(429, b"too many"), "throttled", 1, id="throttled without a time"),
         pytest.param(refuses(500, TWO_BUDGETS), "misconfigured", 300, id="two budgets"),
         pytest.param(refuses(403, BUDGET_403), "blocked", 300, id="403 of a budget"),
-        pytest.param(refuses(403, RBAC_403), "forbidden", 600, id="403"),
+        pytest.param(refuses(403, RBAC_403), "unauthorized", 600, id="403 by an authorizer"),
+        pytest.param(refuses(403, WEBHOOK_403), "forbidden", 600, id="403 by a webhook"),
         pytest.param(refuses(422, "denied by ValidatingAdmissionPolicy"), "forbidden", 600, id="422"),
         pytest.param(refuses(400, "no kind Eviction is registered"), "forbidden", 600, id="400"),
-        pytest.param(refuses(401), "forbidden", 30, id="401"),
+        pytest.param(refuses(401), "unauthorized", 30, id="401"),
     ],
 )
 async def test_answer_that_says_all(connect: Connect, answer: Step, outcome: str, seconds: float | None) -> None:

@@ -94,6 +94,7 @@ async def test_an_agent_that_may_not_evict_says_so(agent: Agent, status: Status)
 
     assert await refused("accepted") == []
     assert await refused("forbidden") == [("evict", 403, "pods/eviction is forbidden")]
+    assert await refused("unauthorized") == [("evict", 403, "pods/eviction is forbidden")]
     # A time-out says nothing about the right to evict; an answer does.
     assert await refused("unknown") == [("evict", 403, "pods/eviction is forbidden")]
     assert await refused("blocked") == []

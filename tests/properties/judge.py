@@ -116,13 +116,15 @@ class Judge:
     windows: dict[str, Window] = field(default_factory=dict)
     first_seen: dict[str, float] = field(default_factory=dict)
     blocked: dict[str, float] = field(default_factory=dict)
+    barred: dict[str, float] = field(default_factory=dict)
+    """By namespace: the agent itself may not evict there."""
     danger: Danger = field(default_factory=Danger)
 
     def copy(self) -> Judge:
         other = copy(self)
         other.kept, other.danger = self.kept.copy(), self.danger.copy()
         other.windows = {uid: copy(window) for uid, window in self.windows.items()}
-        other.first_seen, other.blocked = dict(self.first_seen), dict(self.blocked)
+        other.first_seen, other.blocked, other.barred = dict(self.first_seen), dict(self.blocked), dict(self.barred)
         return other
 
     # --- one decision ---
@@ -343,7 +345,7 @@ class Judge:
                 objections += ["one-at-a-time"] if chosen else self._queue(look.now)
             if not urgent or case.breach not in ("gpu", "shared"):
                 objections += self._brakes(case.pod, len(chosen), look)
-            if self.blocked.get(case.pod.uid, look.now) > look.now:
+            if max(self.blocked.get(case.pod.uid, 0.0), self.barred.get(case.pod.namespace, 0.0)) > look.now:
                 objections.append("blocked")
             judged.append(case._replace(objections=tuple(objections)))
             chosen += [] if objections else judged[-1:]
@@ -408,8 +410,10 @@ class Judge:
             self.kept.pauses[owner(pod)] = Pause(minutes, now + 60.0 * minutes, now)
             self.kept.evicted = (*(at for at in self.kept.evicted if now - at < HOUR), now)
         elif outcome not in ("gone", "recovered"):
-            slow = 600.0 if outcome in ("misconfigured", "forbidden") else 5.0
+            slow = 600.0 if outcome in ("misconfigured", "forbidden", "unauthorized") else 5.0
             self.blocked[pod.uid] = now + (slow if wait is None else wait)
+            if outcome == "unauthorized":
+                self.barred[pod.namespace] = self.blocked[pod.uid]
 
 
 def owner(pod: Pod) -> tuple[str, str, str]:

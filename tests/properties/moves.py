@@ -17,7 +17,8 @@ AMOUNTS = tuple(
     amount * MIB for amount in (0, 15, 100, 512, 528, 529, 1024, 1040, 1041, 1500, 2048, 3072, 4096, 4116, 4117, 6000)
 )
 FREE = tuple(amount * MIB for amount in (8192, 8192, 2048, 1400, 1000, 600, 420, 260, 230, 220, 200, 150, 64))
-OUTCOMES = ("accepted", "gone", "blocked", "throttled", "misconfigured", "forbidden", "unknown", "recovered")
+REFUSALS = ("blocked", "throttled", "misconfigured", "forbidden", "unauthorized")
+OUTCOMES = ("accepted", "gone", *REFUSALS, "unknown", "recovered")
 YEAR = 365.0 * 86400.0
 
 

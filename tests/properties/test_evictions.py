@@ -19,7 +19,7 @@ from hypothesis import settings
 from tests.properties import living
 from tests.properties.life import GIB, MIB, Move
 from tests.properties.living import Life, Wrong
-from tests.properties.moves import NAMES, goes_wrong, made, shortest
+from tests.properties.moves import NAMES, REFUSALS, goes_wrong, made, shortest
 
 MOVES = 180
 """In one run."""
@@ -130,7 +130,7 @@ def test_the_search_comes_by_all_that_the_rules_speak_of() -> None:
         *("hold-down", "backoff", "hourly-cap", "blocked"),
     }
     breaches = {"gpu", "shared", "unbudgeted", "above-request"}
-    outcomes = {"accepted", "gone", "blocked", "throttled", "misconfigured", "forbidden", "unknown", "recovered"}
+    outcomes = {"accepted", "gone", "unknown", "recovered", *REFUSALS}
     starts = {"kept", "stale", "lost", "torn", "reboot"}
     assert searched().seen >= reasons | breaches | outcomes | starts | {"danger"}
     assert searched().decisions > 3000

@@ -21,6 +21,7 @@ OUTCOMES: tuple[Outcome, ...] = (
     "throttled",
     "misconfigured",
     "forbidden",
+    "unauthorized",
     "unknown",
     "recovered",
 )

@@ -130,7 +130,7 @@ def test_a_refused_eviction_waits_and_the_next_candidate_goes(outcome: Outcome) 
     assert evicted(plan) == ["uid-a"]
 
 
-@pytest.mark.parametrize(("outcome", "seconds"), [("blocked", 5.0), ("forbidden", 600.0), ("misconfigured", 600.0)])
+@pytest.mark.parametrize(("outcome", "seconds"), [("blocked", 5.0), ("forbidden", 600.0), ("unauthorized", 600.0)])
 def test_how_long_a_refusal_holds(outcome: Outcome, seconds: float) -> None:
     run = Run(outcome)
     given = scene(a_pod("a"))
@@ -139,6 +139,16 @@ def test_how_long_a_refusal_holds(outcome: Outcome, seconds: float) -> None:
     for second in range(20, int(15 + seconds), 5):
         assert held_codes(run.step(at(given, float(second)))) == {"uid-a": "blocked"}
     assert evicted(run.step(at(given, 15 + seconds))) == ["uid-a"]
+
+
+def test_an_agent_that_may_not_evict_asks_once_in_a_namespace_and_not_for_each_pod() -> None:
+    run = Run("unauthorized")
+    other = a_pod("c", namespace="shop")
+    given = scene(a_pod("a"), a_pod("b"), other, b=Held(gpu=3 * GIB), c=Held(gpu=2 * GIB))
+    assert evicted(run.steps(given, *SAMPLES)) == ["uid-b"]
+    assert evicted(run.step(at(given, 16.0))) == ["uid-c"]
+    for second in range(17, 300, 5):
+        assert held_codes(run.step(at(given, float(second)))) == {f"uid-{name}": "blocked" for name in "abc"}
 
 
 def test_the_servers_own_delay_is_kept() -> None:

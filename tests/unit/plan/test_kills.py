@@ -97,7 +97,7 @@ def test_the_eviction_comes_first() -> None:
     assert killed(run.step(at(low(a_pod("a")), 0.2, attributed_at=0.2))) == ["uid-a"]
 
 
-@pytest.mark.parametrize("outcome", ["blocked", "throttled", "misconfigured", "forbidden", "unknown"])
+@pytest.mark.parametrize("outcome", ["blocked", "throttled", "misconfigured", "forbidden", "unauthorized", "unknown"])
 def test_a_victim_that_the_api_server_does_not_let_go_is_killed(outcome: Outcome) -> None:
     run = Run(outcome)
     assert killed(run.steps(low(a_pod("a")), 0.0, 0.1)) == []
