@@ -150,7 +150,7 @@ class Agent:
         """A whole sample when one is due, else the last one with a new reading of the memory."""
         now = self.now()
         if self.host is None or now - self.host.attributed_at >= cadence.attribution(self.plan, self.config.sampling):
-            self.host = await self.reader.sample(self._wanted())
+            self.host = await self.reader.sample(self._wanted(), host_processes=cadence.host_processes(self.plan))
         elif now - self.host.meminfo.at >= cadence.meminfo(self.plan, self.config.sampling):
             self.host = replace(self.host, meminfo=await self.reader.meminfo())
         return self.host
@@ -199,8 +199,11 @@ class Agent:
             host.meminfo.at + cadence.meminfo(self.plan, sampling),
         )
         woken = asyncio.create_task(self._wake.wait())
-        await asyncio.wait({woken, stopping}, timeout=max(0.0, due - self.now()), return_when=asyncio.FIRST_COMPLETED)
-        woken.cancel()
+        try:
+            rest = max(0.0, due - self.now())
+            await asyncio.wait({woken, stopping}, timeout=rest, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            woken.cancel()
         self._wake.clear()
 
     async def _remember(self) -> None:

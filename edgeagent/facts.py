@@ -248,6 +248,21 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostProcess:
+    """A process that is in no pod's cgroup, and the memory of its own."""
+
+    pid: int
+    name: str
+    """As the kernel has it: any character may stand in it."""
+    bytes: int | None
+    """RssAnon + RssShmem, else all that is resident: GPU memory is in neither of the two rows. None: not readable."""
+    unit: str = ""
+    """The systemd unit of its cgroup, ``ollama.service``, ``app.scope of user-1000.slice``; "" where none is named."""
+    container_id: str | None = None
+    """The container that its cgroup names, which may be a pod's all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodCgroup:
     """Memory of one pod's cgroup.
 
@@ -312,6 +327,8 @@ class HostFacts:
     runtime: RuntimeFacts
     host_view: bool = True
     """The process table is the host's own; False: pids of readings cannot be mapped."""
+    host_processes: tuple[HostProcess, ...] | None = None
+    """Those outside pods of which one is the largest; () none could be read; None: nobody asked."""
 
     @property
     def attributed_at(self) -> float:

@@ -24,6 +24,12 @@ _ABOVE_PODS = re.compile(r"(?:.*-)?(?:kubepods|burstable|besteffort|guaranteed)(
 _CONTAINER = re.compile(r"(?:(?:cri-containerd|crio|docker)-|.*:)?([0-9a-f]{64})(?:\.scope)?")
 _DELETED = " (deleted)"
 
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,255}\.(?:slice|service|scope)")
+"""systemd.unit(5). Nothing else that may stand in the name of a cgroup can pass for one."""
+_USER = re.compile(r"user-\d+\.slice")
+_USER_MANAGER = re.compile(r"user@\d+\.service")
+"""Has units of its own below; what other services and scopes have there was named by themselves."""
+
 KUBEPODS = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
 """The name of the cgroup that all pods of a kubelet are in."""
 
@@ -69,6 +75,33 @@ def container(content: bytes) -> str | None:
 def readable(content: bytes) -> bool:
     """Whether ``/proc/<pid>/cgroup`` tells anything: a path starts at the root (cgroups(7))."""
     return any(path.startswith("/") for path in _paths(content))
+
+
+def among_pods(content: bytes) -> bool:
+    """Whether a path of ``/proc/<pid>/cgroup`` is that of all pods, or lies below it."""
+    return any(KUBEPODS.fullmatch(step) for path in _paths(content) for step in path.split("/"))
+
+
+def unit(content: bytes) -> str:
+    """The systemd unit that ``/proc/<pid>/cgroup`` names; "" where none is. A user's own names the user's slice too."""
+    found = [named for path in _paths(content) if (named := _unit_of(path))]
+    name, user = next((one for one in found if not one[0].endswith(".slice")), found[0] if found else ("", ""))
+    return f"{name} of {user}" if user not in ("", name) else name
+
+
+def _unit_of(path: str) -> tuple[str, str] | None:
+    """(unit, slice of the user or "") of one path: the innermost that systemd itself has named."""
+    name = user = ""
+    for step in path.removesuffix(_DELETED).split("/"):
+        if step in ("", ".."):
+            continue
+        if not _UNIT.fullmatch(step):
+            break
+        name = step
+        user = user or (step if _USER.fullmatch(step) else "")
+        if not step.endswith(".slice") and not _USER_MANAGER.fullmatch(step):
+            break
+    return (name, user) if name else None
 
 
 def _paths(content: bytes) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgeagent.host.nvml import NvmlSource, PynvmlSource
@@ -43,11 +44,15 @@ class BoardReader:
         """One reading of /proc/meminfo."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.meminfo)
 
-    async def sample(self, wanted_pods: Collection[str]) -> HostFacts:
-        """One sample of everything. ``wanted_pods``: cgroup uids whose memory is asked for."""
+    async def sample(self, wanted_pods: Collection[str], *, host_processes: bool = False) -> HostFacts:
+        """One sample of everything.
+
+        ``wanted_pods``: cgroup uids whose memory is asked for. ``host_processes``: look for the largest outside pods.
+        """
         loop = asyncio.get_running_loop()
         nvml = await self.worker.sample(await loop.run_in_executor(self._thread, self._sampler.power))
-        return await loop.run_in_executor(self._thread, self._sampler.sample, nvml, tuple(wanted_pods))
+        take = partial(self._sampler.sample, nvml, tuple(wanted_pods), host_processes=host_processes)
+        return await loop.run_in_executor(self._thread, take)
 
     def close(self) -> None:
         """Let go of the threads. One that hangs in a driver is left behind; it is a daemon."""

@@ -5,22 +5,24 @@ Nothing here may run in the event loop but ``meminfo``: a sample reads hundreds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import (
     BoardFiles,
     HostFacts,
+    HostProcess,
     KubeletSettings,
     MemInfo,
     NvmapTable,
     Nvml,
     NvmlProcess,
+    Process,
     Reading,
     RuntimeFacts,
 )
-from edgeagent.host import containerd, k3s, meminfo, nvmap, power, processes
+from edgeagent.host import containerd, k3s, meminfo, nvmap, outside, power, processes
 from edgeagent.host.cgroups import PodCgroups
 from edgeagent.host.files import Files
 from edgeagent.host.paths import why
@@ -33,6 +35,9 @@ _CHANGES_EVERY = 10.0
 
 _HOLDERS_EVERY = 5.0
 """Seconds after which open files are looked through again: that walk costs more than all else in a sample."""
+
+_HOST_PROCESSES_EVERY = 1.0
+"""Seconds after which all processes are looked through again: near the floor samples follow faster than that helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,7 @@ class HostSampler:
         self._displays: tuple[str, ...] = ()
         self._displays_at: float | None = None
         self._holders: Reading[int] | None = None
+        self._outside: Reading[tuple[HostProcess, ...]] | None = None
 
     def meminfo(self) -> Reading[MemInfo]:
         """The memory of the board: one file that is held open, some ten microseconds."""
@@ -95,8 +101,12 @@ class HostSampler:
             idle = []
         return power.Power(busy=tuple(one for one in awake if one not in idle), idle=tuple(idle), asleep=asleep)
 
-    def sample(self, nvml: Reading[Nvml], wanted_pods: Collection[str]) -> HostFacts:
-        """Everything at once. ``wanted_pods``: uids, as cgroups spell them, of the pods whose memory is asked for."""
+    def sample(self, nvml: Reading[Nvml], wanted_pods: Collection[str], *, host_processes: bool = False) -> HostFacts:
+        """Everything at once.
+
+        ``wanted_pods``: uids, as cgroups spell them, of the pods whose memory is asked for. ``host_processes``: the
+        largest process outside pods is asked for too.
+        """
         settled = self._settle()
         board = replace(settled.board, pci_asleep=power.asleep(self._files, self._cards()))
         table = self._nvmap(board)
@@ -115,6 +125,7 @@ class HostSampler:
             kubelet=settled.kubelet,
             runtime=settled.runtime,
             host_view=host_view,
+            host_processes=self._host_processes(found if host_view else None, board) if host_processes else None,
         )
 
     def _cards(self) -> tuple[str, ...]:
@@ -161,6 +172,15 @@ class HostSampler:
         if table and any(row.bytes > 0 for row in table.rows):
             return Reading(now, None, "not looked for: nvmap lists processes")
         return self._holding(now)
+
+    def _host_processes(self, known: Mapping[int, Process] | None, board: BoardFiles) -> tuple[HostProcess, ...]:
+        """The candidates for the largest. ``known``: what the driver names; None: the pids are not the host's."""
+        if known is None:
+            return ()
+        now = self._clock()
+        if self._outside is None or now - self._outside.at >= _HOST_PROCESSES_EVERY:
+            self._outside = Reading(now, outside.candidates(self._files, known, board.page_size))
+        return self._outside.value or ()
 
     def _holding(self, now: float) -> Reading[int]:
         if self._holders is None or now - self._holders.at >= _HOLDERS_EVERY:

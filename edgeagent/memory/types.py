@@ -173,6 +173,8 @@ class Usage:
     """GPU and host bytes of terminating pods, and of processes whose pod or container is no longer current."""
     system_shared: int | None = None
     """Of ``system_gpu``, the bytes of the pool that shares its memory with the host; a card's own are none of it."""
+    system_processes: Mapping[int, int] = field(default_factory=dict)
+    """Of ``system_shared``, the bytes of each process by pid; the kernel's own are no process's."""
     leaving_shared: int = 0
     """Of ``leaving``, the bytes that come back to the host's memory; a card's own do not."""
     gpu_total: Mapping[str, int | None]

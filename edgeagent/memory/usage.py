@@ -88,6 +88,7 @@ def attribute(
         system_shared=quantity.total(
             tally.system[resource] if sources[resource].rows is not None else None for resource in shared
         ),
+        system_processes={pid: held for (resource, pid), held in tally.outside.items() if resource in shared},
         leaving_shared=_leaving(tally, pods, uses, shared) if listed_pods is not None else 0,
         gpu_total={resource: given.total for resource, given in sources.items()},
         problems=tuple(sorted({given.why for given in sources.values() if given.why})),
@@ -162,6 +163,8 @@ class _Tally:
     host: HostFacts
     by_cgroup: Mapping[str, PodFacts] | None
     system: dict[str, int | None] = field(default_factory=lambda: defaultdict(int))
+    outside: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
+    """By resource and pid, of processes outside pods."""
     unattributed: int | None = 0
     leaving: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     gpu: dict[tuple[str, str], int] = field(default_factory=lambda: defaultdict(int))
@@ -188,6 +191,7 @@ class _Tally:
             self.unattributed = _plus(self.unattributed, row.bytes)
         elif (owner := process.owner or self._by_container(process.container_id)) is None:
             self.system[resource] = _plus(self.system[resource], row.bytes)
+            self.outside[resource, row.pid] += row.bytes or 0
         elif self.by_cgroup is None:
             self.unattributed = _plus(self.unattributed, row.bytes)
         else:

@@ -41,3 +41,8 @@ def attribution(plan: Plan | None, sampling: Sampling) -> float:
     suspect = any(held.code in ("grace", "start-grace") for held in plan.held)
     near = plan.danger.usable is not None and plan.danger.usable < 2 * plan.danger.floor
     return min(NVMAP_SECONDS, sampling.interval) if suspect or near else sampling.interval
+
+
+def host_processes(plan: Plan | None) -> bool:
+    """Whether the next attribution has to tell the largest process outside pods, for which all of them are read."""
+    return plan is not None and plan.host_over is True and (plan.danger.active or plan.danger.begins)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from edgeagent.plan import hostmemory
 from edgeagent.plan.types import Condition
 
 if TYPE_CHECKING:
     from edgeagent.facts import RuntimeFacts
     from edgeagent.memory.types import Board
+    from edgeagent.plan.hostmemory import Blame
     from edgeagent.plan.pressure import Danger
 
 PRESSURE = "GPUMemoryPressure"
@@ -17,14 +19,14 @@ MISCONFIGURED = "GPURuntimeMisconfigured"
 TYPES = (PRESSURE, UNAVAILABLE, MISCONFIGURED)
 
 
-def conditions(board: Board, runtime: RuntimeFacts, danger: Danger, *, host_over: bool) -> tuple[Condition, ...]:
-    """All three conditions, or none on a node that is known to have no GPU."""
+def conditions(board: Board, runtime: RuntimeFacts, danger: Danger, blamed: Blame | None) -> tuple[Condition, ...]:
+    """All three conditions, or none on a node that is known to have no GPU. ``blamed``: the host, for pressure."""
     if board.kind == "none":
         return ()
-    return (_pressure(board, danger, host_over=host_over), _unavailable(board), _misconfigured(runtime))
+    return (_pressure(board, danger, blamed), _unavailable(board), _misconfigured(runtime))
 
 
-def _pressure(board: Board, danger: Danger, *, host_over: bool) -> Condition:
+def _pressure(board: Board, danger: Danger, blamed: Blame | None) -> Condition:
     if not danger.by_floor:
         reason, message = "MemoryAboveFloor", "Usable memory is above the floor."
         if board.unified is False:
@@ -32,11 +34,8 @@ def _pressure(board: Board, danger: Danger, *, host_over: bool) -> Condition:
         elif not danger.known:
             reason, message = "NotReadable", "Usable memory has not been readable so far."
         return Condition(type=PRESSURE, status="False", reason=reason, message=message)
-    if host_over:
-        message = (
-            "Usable memory is below the floor, and processes outside pods use more than what is reserved for them."
-        )
-        return Condition(type=PRESSURE, status="True", reason="HostMemory", message=message)
+    if blamed is not None:
+        return Condition(type=PRESSURE, status="True", reason="HostMemory", message=hostmemory.message(blamed))
     return Condition(
         type=PRESSURE, status="True", reason="MemoryBelowFloor", message="Usable memory is below the floor."
     )

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING
 
 from edgeagent.memory import board as boards
 from edgeagent.memory import usage
-from edgeagent.plan import breaches, hardware, kills, messages, node, notices, owners, pressure, sizing, victims, wish
+from edgeagent.plan import (
+    breaches,
+    hardware,
+    hostmemory,
+    kills,
+    messages,
+    node,
+    notices,
+    owners,
+    pressure,
+    sizing,
+    victims,
+    wish,
+)
 from edgeagent.plan.types import Eviction, Plan
 
 if TYPE_CHECKING:
@@ -38,6 +51,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     used = usage.attribute(
         sized.counted, host, listed, complete=board.kind != "unknown", short=sized.short, memory=_memory(state)
     )
+    state = victims.adopt(state, facts, pods, used, now)
     state = victims.follow(state, facts, pods, now, trusted=used.trusted)
     state = kills.follow(state, facts, used)
     state = _remember_containers(state, pods, used, now)
@@ -57,7 +71,8 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     )
     choice = victims.choose(state, facts, views, situation, now)
     state, last = kills.resort(state, facts, views, situation, choice, now)
-    state, wanted = wish.wish(state, facts, board, sized, pods, danger, now, host_over=situation.host_over is True)
+    blamed = hostmemory.blame(host, used, pods, over=situation.host_over)
+    state, wanted = wish.wish(state, facts, board, sized, pods, danger, now, blamed)
     pools = tuple(sized.pools.values())
     state, events = notices.events(state, facts, board, pools, views, choice, wanted, situation.observe)
     state, killed = kills.untold(state, facts, now)
@@ -75,10 +90,13 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         kills=last.kills,
         held=choice.held,
         events=(*events, *killed),
-        findings=tuple(
-            sorted((*notices.findings(pools), *kills.findings(last.nobody, danger, pools)), key=notices.order)
+        findings=notices.ordered(
+            notices.findings(pools),
+            kills.findings(last.nobody, danger, pools),
+            hostmemory.findings(blamed, danger, host, used, sized.unified),
         ),
         observe=situation.observe,
+        host_over=situation.host_over,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from edgeagent.memory.pools import usable
@@ -119,7 +120,7 @@ def _node_events(facts: Facts, board: Board, wish: NodeWish) -> Iterator[Notice]
 
 
 def findings(pools: Iterable[Pool]) -> tuple[Finding, ...]:
-    """What is wrong with the pools, by severity and id."""
+    """What is wrong with the pools."""
     found = []
     for pool in pools:
         lines = tuple(f"{line.name}: {line.bytes} ({line.origin})" for line in pool.reserves)
@@ -147,13 +148,18 @@ def findings(pools: Iterable[Pool]) -> tuple[Finding, ...]:
                     remedy=_remedy(pool),
                 )
             )
-    return tuple(sorted(found, key=order))
+    return tuple(found)
 
 
 def _remedy(pool: Pool) -> str:
     if pool.kind == "discrete":
         return "End pods, or move them to another node, until what they request fits."
     return "So that the scheduler counts the same:\n" + messages.kubelet_args(pool)
+
+
+def ordered(*found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """All of them, by severity, id and subject."""
+    return tuple(sorted(chain(*found), key=order))
 
 
 def order(finding: Finding) -> tuple[int, str, str]:

@@ -157,6 +157,8 @@ class State:
     """Monotonic second at which a container, by its id, was first seen."""
     pressure: PressureMemory = field(default_factory=PressureMemory)
     victims: Mapping[str, Victim] = field(default_factory=dict)
+    going: Mapping[str, Victim] | None = None
+    """Pods that were going when this run began, which are waited for as well; None before the first look at them."""
     hold_down_until: float = 0.0
     backoff: Mapping[tuple[str, str, str], Backoff] = field(default_factory=dict)
     """By owner: (namespace, controller kind, name)."""

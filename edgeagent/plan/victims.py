@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgeagent.plan import breaches
 from edgeagent.plan.breaches import PodView
-from edgeagent.plan.state import Backoff, State
+from edgeagent.plan.state import Backoff, State, Victim
 from edgeagent.plan.types import Held, HeldCode
 
 if TYPE_CHECKING:
     from edgeagent.config import Config, Policy
     from edgeagent.facts import Facts, PodFacts
+    from edgeagent.memory.types import Usage
     from edgeagent.plan.pressure import Danger
 
 SYSTEM_CRITICAL = 2_000_000_000
@@ -193,18 +194,13 @@ def _queue(state: State, chosen: Sequence[PodView], shortfall: int, now: float, 
         return Obstacle("releasing", None, "what is being released covers the shortfall") if shortfall <= 0 else None
     if chosen:
         return Obstacle("one-at-a-time", None, f"{chosen[0].pod.key} goes first")
-    waiting = [
-        victim
-        for victim in state.victims.values()
-        if victim.released_at is None and now - victim.at < victim.grace + STUCK_SECONDS
-    ]
-    if waiting:
-        left = max(victim.at + victim.grace + STUCK_SECONDS - now for victim in waiting)
-        return Obstacle("releasing", left, f"{waiting[0].key} has not given its memory back")
-    stuck = [
-        victim.at + victim.grace + STUCK_SECONDS for victim in state.victims.values() if victim.released_at is None
-    ]
-    until = max(state.hold_down_until, *(at + HOLD_DOWN_SECONDS for at in stuck), 0.0)
+    gone = [*state.victims.values(), *(state.going or {}).values()]
+    holding = {victim.at + victim.grace + STUCK_SECONDS: victim for victim in gone if victim.released_at is None}
+    last = max(holding, default=now)
+    if now < last:
+        waiting = next(victim for until, victim in holding.items() if now < until)
+        return Obstacle("releasing", last - now, f"{waiting.key} has not given its memory back")
+    until = max(state.hold_down_until, *(stuck + HOLD_DOWN_SECONDS for stuck in holding), 0.0)
     return Obstacle("hold-down", until - now, "the board settles after an eviction") if now < until else None
 
 
@@ -224,6 +220,27 @@ def _brakes(view: PodView, state: State, policy: Policy, now: float, chosen: int
     return Obstacle("blocked", until - now, why) if until > now else None
 
 
+def adopt(state: State, facts: Facts, pods: Sequence[PodFacts], used: Usage, now: float) -> State:
+    """At the first look of a run, pods that are going and still hold GPU memory are waited for like victims.
+
+    An earlier run may have evicted them: its state file can be lost, or the end came before it was written.
+    """
+    if state.going is not None or not used.trusted or facts.cluster is None or facts.cluster.pods is None:
+        return state
+    found = {
+        pod.uid: Victim(
+            uid=pod.uid,
+            key=pod.key,
+            at=now,
+            grace=min(float(pod.grace_seconds), facts.config.policy.max_grace),
+            processes=used.pods[pod.uid].processes,
+        )
+        for pod in pods
+        if pod.terminating and pod.live and pod.uid not in state.victims and used.pods[pod.uid].processes
+    }
+    return replace(state, going=found)
+
+
 def follow(state: State, facts: Facts, pods: Sequence[PodFacts], now: float, *, trusted: bool) -> State:
     """What became of the victims: released once their processes are gone, forgotten once the object is gone too.
 
@@ -232,21 +249,40 @@ def follow(state: State, facts: Facts, pods: Sequence[PodFacts], now: float, *, 
     that is not ``trusted`` names no processes, which proves nothing.
     """
     present = {pod.uid for pod in pods}
-    alive = {(process.pid, process.start_ticks) for process in facts.host.processes.values()}
-    # A process that it started after the decision holds memory as the others do.
-    holding = {process.owner.pod_uid for process in facts.host.processes.values() if process.owner is not None}
-    after = {}
-    hold_down_until = state.hold_down_until
-    for uid, victim in state.victims.items():
-        unproven = not trusted and victim.released_at is None
-        known = bool(alive.intersection(victim.processes)) if victim.processes else uid in present
-        holds = uid in holding or known or (unproven and bool(victim.processes))
-        if not holds and victim.released_at is None:
-            hold_down_until = now + HOLD_DOWN_SECONDS
-        if holds or uid in present:
-            released_at = None if holds else (victim.released_at if victim.released_at is not None else now)
-            after[uid] = replace(victim, released_at=released_at)
-    return replace(state, victims=after, hold_down_until=hold_down_until)
+    processes = facts.host.processes.values()
+    seen = _Seen(
+        alive=frozenset((process.pid, process.start_ticks) for process in processes),
+        holding=frozenset(process.owner.pod_uid for process in processes if process.owner is not None),
+        trusted=trusted,
+    )
+    after = {uid: _followed(one, present, seen, now) for uid, one in state.victims.items()}
+    going = {uid: _followed(one, present, seen, now) for uid, one in (state.going or {}).items()}
+    before = {**state.victims, **(state.going or {})}
+    both = {**after, **going}.items()
+    released = any(one.released_at is not None and before[uid].released_at is None for uid, one in both)
+    return replace(
+        state,
+        victims={uid: one for uid, one in after.items() if one.released_at is None or uid in present},
+        going=None if state.going is None else {uid: one for uid, one in going.items() if one.released_at is None},
+        hold_down_until=now + HOLD_DOWN_SECONDS if released else state.hold_down_until,
+    )
+
+
+class _Seen(NamedTuple):
+    """What one sample says of processes."""
+
+    alive: frozenset[tuple[int, int | None]]
+    holding: frozenset[str]
+    """Uids of pods with a GPU process: one that was started after the decision holds memory as the others do."""
+    trusted: bool
+
+
+def _followed(victim: Victim, present: set[str], seen: _Seen, now: float) -> Victim:
+    unproven = not seen.trusted and victim.released_at is None
+    known = bool(seen.alive.intersection(victim.processes)) if victim.processes else victim.uid in present
+    if victim.uid in seen.holding or known or (unproven and bool(victim.processes)):
+        return replace(victim, released_at=None)
+    return victim if victim.released_at is not None else replace(victim, released_at=now)
 
 
 def remember(

@@ -15,6 +15,7 @@ from edgeagent.plan.types import NodeWish
 if TYPE_CHECKING:
     from edgeagent.facts import Facts, NodeFacts, PodFacts
     from edgeagent.memory.types import Board
+    from edgeagent.plan.hostmemory import Blame
     from edgeagent.plan.pressure import Danger
     from edgeagent.plan.state import Hardware, State
 
@@ -27,8 +28,7 @@ def wish(
     pods: Sequence[PodFacts],
     danger: Danger,
     now: float,
-    *,
-    host_over: bool,
+    blamed: Blame | None,
 ) -> tuple[State, NodeWish]:
     """The state that remembers the labels, and the wish. No writes before a verdict and a current view."""
     found = node_of(facts)
@@ -38,7 +38,7 @@ def wish(
         careful = facts.config.labels.removal == "when-unused"
         needs, unwanted = (labels.required(pods), labels.excluded(pods)) if careful else ({}, frozenset())
         described = labels.guard(described, found.labels, node.own_labels(found), needs, unwanted)
-    wanted = conditions.conditions(board, facts.host.runtime, danger, host_over=host_over)
+    wanted = conditions.conditions(board, facts.host.runtime, danger, blamed)
     ready = found is not None and view_current(facts, now) and not _doubtful(state.hardware, board)
     requests = node.requests(found, capacity, described, wanted) if found is not None and ready else ()
     return state, NodeWish(capacity=capacity, labels=described, conditions=wanted, requests=requests)

@@ -58,7 +58,7 @@ def _facts(recording: Recording, sample: Sample) -> Facts:
     )
     wanted = [pod.cgroup_uid for pod in (cluster.pods or ())] if cluster else []
     nvml = nvml_replay.ABSENT if sample.nvml is None else sources.nvml(f"{recording.name}/nvml.json", sample.nvml)
-    host = sampler.sample(Reading(sample.at, nvml), wanted)
+    host = sampler.sample(Reading(sample.at, nvml), wanted, host_processes=True)
     return Facts(wall=recording.wall(sample.at), config=recording.config, host=host, cluster=cluster)
 
 

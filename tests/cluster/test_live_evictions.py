@@ -58,10 +58,16 @@ def lives_on(scene: LiveScene, pod: Any) -> bool:
     )
 
 
-def condition(scene: LiveScene) -> tuple[str, str] | None:
-    """Status and reason of the node's GPUMemoryPressure."""
+def pressure(scene: LiveScene) -> Any:
+    """The node's GPUMemoryPressure."""
     conditions = scene.plane.api.read_node(scene.node.name).status.conditions
-    return next(((one.status, one.reason) for one in conditions if one.type == "GPUMemoryPressure"), None)
+    return next((one for one in conditions if one.type == "GPUMemoryPressure"), None)
+
+
+def condition(scene: LiveScene) -> tuple[str, str] | None:
+    """Its status and reason."""
+    found = pressure(scene)
+    return (found.status, found.reason) if found else None
 
 
 def wait_cycles(agent: AgentProcess, count: int) -> None:
@@ -191,11 +197,15 @@ def test_pressure_by_a_host_process_costs_no_pod_its_life(scene: LiveScene) -> N
             scene.leave(LOW)
 
             wait_for("pressure by the host", lambda: condition(scene) == ("True", "HostMemory"))
+            # Named with the first write: what it holds is the GPU's, no row of procfs shows it.
+            written = pressure(scene)
+            assert f"sleep (pid {process.pid}" in written.message
             wait_cycles(agent, 20)
             assert scene.evictions() == []
             assert lives_on(scene, free)
             assert lives_on(scene, booked)
             assert agent.get("/api/v1/board")[1]["host"]["pressure"] is True
+            assert pressure(scene).last_transition_time == written.last_transition_time
         finally:
             process.kill()
 

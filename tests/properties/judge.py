@@ -119,9 +119,12 @@ class Judge:
     barred: dict[str, float] = field(default_factory=dict)
     """By namespace: the agent itself may not evict there."""
     danger: Danger = field(default_factory=Danger)
+    going: dict[str, Gone] | None = None
+    """Who was going when it began, and is not back yet; None before the first look."""
 
     def copy(self) -> Judge:
         other = copy(self)
+        other.going = None if self.going is None else dict(self.going)
         other.kept, other.danger = self.kept.copy(), self.danger.copy()
         other.windows = {uid: copy(window) for uid, window in self.windows.items()}
         other.first_seen, other.blocked, other.barred = dict(self.first_seen), dict(self.blocked), dict(self.barred)
@@ -133,6 +136,7 @@ class Judge:
         """What has to be decided now; the judge has seen it afterwards."""
         self.danger.believe(look.memory)
         usage = self._usage(look)
+        self._adopt(look, known=usage.known)
         self._follow(look, known=usage.known)
         pods = due.live(look.view)
         going = {pod.uid for pod in pods if pod.terminating or pod.uid in self.kept.victims}
@@ -200,17 +204,30 @@ class Judge:
             return held <= (LARGEST if self.danger.total is None else self.danger.total)
         return not sample.rows and not sample.system  # nobody holds a device node open
 
+    def _adopt(self, look: Look, *, known: bool) -> None:
+        """Who was going when the agent began is waited for, as if it had evicted them."""
+        if self.going is not None or not known or look.view.pods is None:
+            return
+        self.going = {}
+        for pod in due.live(look.view):
+            rows = [row for row in look.sample.rows if not row.stray and row.uid == pod.uid]
+            held = frozenset((row.pid, row.start) for row in rows if row.container == pod.container)
+            if pod.terminating and held and pod.uid not in self.kept.victims:
+                self.going[pod.uid] = Gone(look.now, int(min(pod.grace, look.rules.max_grace)), held, released=False)
+
     def _follow(self, look: Look, *, known: bool) -> None:
         """What became of the victims."""
         present = {pod.uid for pod in look.view.pods or ()}
         alive = {(row.pid, row.start) for row in look.sample.rows}
         holders = {row.uid for row in look.sample.rows if not row.stray}
-        for uid, victim in list(self.kept.victims.items()):
+        for uid, victim in [*self.kept.victims.items(), *(self.going or {}).items()]:
             alone = not victim.processes and uid in present  # no process was ever named: then its object tells
             held = uid in holders or bool(alive & victim.processes) or alone if known else not victim.released
             if not held and not victim.released:
                 self.kept.settle_until = look.now + SETTLES
-            if held or uid in present:
+            if self.going is not None and uid in self.going:
+                self.going = {other: one for other, one in self.going.items() if held or other != uid}
+            elif held or uid in present:
                 self.kept.victims[uid] = victim._replace(released=not held)
             else:
                 del self.kept.victims[uid]
@@ -360,7 +377,7 @@ class Judge:
     def _queue(self, now: float) -> list[str]:
         """One at a time: until the processes are gone, or grace + 5 min; then 10 s."""
         held = ["hold-down"] if now < self.kept.settle_until else []
-        for victim in self.kept.victims.values():
+        for victim in (*self.kept.victims.values(), *(self.going or {}).values()):
             stuck = victim.at + victim.grace + STUCK
             if not victim.released:
                 held += ["releasing"] if now < stuck else ["hold-down"] if now < stuck + SETTLES else []

@@ -15,6 +15,7 @@ from edgeagent.facts import (
     ContainerKind,
     Facts,
     HostFacts,
+    HostProcess,
     KubeletSettings,
     MemInfo,
     NodeFacts,
@@ -189,6 +190,8 @@ class Scene:
     """GPU bytes of a process outside pods."""
     extra: tuple[tuple[Process, int], ...] = ()
     """Further processes with their GPU bytes."""
+    host_processes: tuple[HostProcess, ...] | None = None
+    """None: they were not asked for."""
 
     def facts(self) -> Facts:
         """The facts of this sample."""
@@ -222,6 +225,7 @@ class Scene:
             },
             kubelet=self.kubelet,
             runtime=self.runtime,
+            host_processes=self.host_processes,
         )
 
     def _rows(self) -> list[tuple[NvmapRow, Process]]:

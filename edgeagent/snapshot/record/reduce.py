@@ -29,7 +29,7 @@ _VERSIONS = ("proc/sys/kernel/osrelease", "proc/driver/nvidia/version", "etc/nv_
 _MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
 _NODE_ID = "etc/rancher/node/id"
 _GPU_LINK = re.compile(r"/dev/nv[\w./-]*(?: \(deleted\))?")
-_STATUS_ROWS = ("Name:", "State:", "VmSize:")
+_STATUS_ROWS = ("Name:", "State:", "VmSize:", "RssAnon:", "RssShmem:")
 _RECORD, _PROCESS = 59, slice(19, 37)
 """nvmap's table: bytes of a record, and where in it the name of the process stands."""
 
@@ -101,6 +101,8 @@ def _of_process(redactor: Redactor, name: str, text: str) -> str:
     if name == "status":
         rows = [row for row in text.split("\n") if row.startswith(_STATUS_ROWS)]
         return "".join(f"{_named(redactor, row)}\n" for row in rows)
+    if name == "statm":
+        return text
     if name == "cgroup":
         return "\n".join(_cgroup(redactor, row) for row in text.split("\n"))
     return ""

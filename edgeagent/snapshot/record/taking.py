@@ -7,13 +7,16 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from edgeagent.cluster import node as nodes
 from edgeagent.facts import ClusterFacts, Facts
+from edgeagent.host import outside
 from edgeagent.host.nvml_worker import NvmlWorker
 from edgeagent.host.sampler import HostSampler
+from edgeagent.plan.decide import decide
+from edgeagent.plan.state import State
 from edgeagent.snapshot import live
 from edgeagent.snapshot.podlist import understood
 from edgeagent.snapshot.record.noting import NotingFiles
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgeagent.config import Config
-    from edgeagent.facts import HostFacts, PodFacts
+    from edgeagent.facts import HostFacts, HostProcess, PodFacts
     from edgeagent.host.files import RootFiles
     from edgeagent.host.nvml import NvmlSource
 
@@ -71,7 +74,7 @@ async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, kubeconf
     sampler = HostSampler(noted, clock=time.monotonic, data_dir=config.k3s.data_dir)
     at, wall = time.monotonic(), int(time.time() * 1000) / 1000  # as it is written
     host = await _host(sampler, worker, [facts.cgroup_uid for _, facts in listed])
-    return Sample(
+    sample = Sample(
         at=at,
         wall=wall,
         host=host,
@@ -80,6 +83,18 @@ async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, kubeconf
         pods=tuple(item for item, _ in listed),
         bound=tuple(facts for _, facts in listed),
     )
+    if decide(State(), facts(config, sample), at)[1].host_over:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(None, _host_processes, files, noted, host)
+        sample = replace(sample, host=replace(host, host_processes=found))
+    return sample
+
+
+def _host_processes(files: RootFiles, noted: NotingFiles, host: HostFacts) -> tuple[HostProcess, ...]:
+    """The candidates for the largest process outside pods. What else runs on the board is looked at and not noted."""
+    page_size = host.files.page_size
+    found = outside.candidates(files, host.processes, page_size)
+    return outside.candidates(noted, host.processes, page_size, among=[one.pid for one in found])
 
 
 async def _host(sampler: HostSampler, worker: NvmlWorker, wanted: Any) -> HostFacts:

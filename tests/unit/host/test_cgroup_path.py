@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeagent.facts import CgroupOwner
-from edgeagent.host.cgroup_path import container_id, owner, owner_of
+from edgeagent.host.cgroup_path import among_pods, container_id, owner, owner_of, unit
 
 U = "11111111-2222-3333-4444-000000000001"
 V = "11111111-2222-3333-4444-000000000002"
@@ -148,6 +148,66 @@ def test_other_names_are_no_container(name: str) -> None:
 @given(st.binary())
 def test_any_bytes_are_an_answer(content: bytes) -> None:
     owner(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("0::/system.slice/ollama.service\n", "ollama.service"),
+        ("0::/system.slice/system-getty.slice/getty@tty1.service\n", "getty@tty1.service"),
+        ("0::/init.scope\n", "init.scope"),
+        ("0::/system.slice\n", "system.slice"),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", "session-3.scope of user-1000.slice"),
+        (
+            "0::/user.slice/user-1000.slice/user@1000.service/app.slice/app-gnome-chat\\x2dllm-77.scope\n",
+            "app-gnome-chat\\x2dllm-77.scope of user-1000.slice",
+        ),
+        ("0::/user.slice/user-1000.slice\n", "user-1000.slice"),
+        # From inside a cgroup namespace the path begins with the way out of it; that of a removed group ends so.
+        ("0::/../../system.slice/ollama.service\n", "ollama.service"),
+        ("0::/system.slice/ollama.service (deleted)\n", "ollama.service"),
+        # v1: systemd's own hierarchy names the unit, those of controllers in use too; a slice says less than a service.
+        ("9:memory:/system.slice\n3:cpuset:/\n1:name=systemd:/system.slice/ollama.service\n", "ollama.service"),
+        ("9:memory:/system.slice/ollama.service\n1:name=systemd:/system.slice\n", "ollama.service"),
+        # What a service or the session of a user calls the groups below it is no unit of systemd's.
+        ("0::/system.slice/mine.service/sshd.service\n", "mine.service"),
+        ("0::/user.slice/user-1000.slice/session-3.scope/sshd.service\n", "session-3.scope of user-1000.slice"),
+        ("0::/system.slice/mine.service/user@0.service/sshd.service\n", "mine.service"),
+        # Names that are none, so that none of their characters is told to anybody.
+        ("0::/a b.service\n", ""),
+        ("0::/x\x1b[2J.service\n", ""),
+        ("0::/x) (pid 1, y.service\n", ""),
+        ("0::/.service\n", ""),
+        (f"0::/{'x' * 256}.service\n", ""),
+        (f"0::/docker/{C}/system.slice/ollama.service\n", ""),
+        ("0::/\n", ""),
+        ("", ""),
+    ],
+)
+def test_the_unit_of_systemd(content: str, expected: str) -> None:
+    assert unit(content.encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (f"0::/kubepods/burstable/pod{U}/{C}\n", True),
+        ("0::/kubepods.slice/kubepods-besteffort.slice\n", True),
+        ("0::/kubelet.slice/kubelet-kubepods.slice\n", True),
+        (f"0::/docker/{D}/kubepods\n", True),
+        ("9:memory:/system.slice\n2:pids:/kubepods/besteffort\n", True),
+        ("0::/system.slice/kubepods.service\n", False),
+        ("0::/system.slice/k3s.service\n", False),
+        ("", False),
+    ],
+)
+def test_the_cgroup_of_all_pods(content: str, *, expected: bool) -> None:
+    assert among_pods(content.encode()) is expected
+
+
+@given(st.binary())
+def test_any_bytes_name_a_unit_or_none(content: bytes) -> None:
+    assert unit(content).isascii()
 
 
 SEGMENTS = st.one_of(

@@ -15,6 +15,7 @@ import pytest
 from edgeagent.facts import (
     CgroupOwner,
     HostFacts,
+    HostProcess,
     KubeletSettings,
     MemInfo,
     NvmapRow,
@@ -203,6 +204,43 @@ def test_configuration_is_read_again_after_a_while_and_a_change_is_confirmed() -
     files.faults.clear()
     clock.now = 62.0
     assert subject.sample(nvml(), ()).files.compatible == ("nvidia,p3767-0005", "nvidia,tegra234")
+
+
+STATUS = b"Name:\tollama\nVmSize:\t 9000 kB\nRssAnon:\t %d kB\nRssShmem:\t 0 kB\n"
+HOST: dict[str, Entry] = {
+    "proc/812/stat": STAT % (812, b"ollama"),
+    "proc/812/status": STATUS % 100,
+    "proc/812/cgroup": b"0::/system.slice/ollama.service\n",
+    "proc/813/status": STATUS % 1,
+    "proc/4242/status": STATUS % 9000,
+}
+
+
+def test_processes_of_the_host_are_looked_through_only_when_asked_for() -> None:
+    files = FaultyFiles({**BOARD, **HOST})
+    subject = sampler(files)
+    assert subject.sample(nvml(), ()).host_processes is None
+    assert files.calls["read", "proc/812/status"] == 0
+    # 4242 has more, but it is a pod's.
+    found = HostProcess(pid=812, name="ollama", bytes=100 * 1024, unit="ollama.service")
+    assert subject.sample(nvml(), (), host_processes=True).host_processes == (found,)
+    assert subject.sample(nvml(), ()).host_processes is None
+
+
+def test_and_at_most_once_a_second() -> None:
+    files = FaultyFiles({**BOARD, **HOST})
+    clock = Clock()
+    subject = HostSampler(files, clock=clock, arch="aarch64", page_size=4096)
+    for clock.now in (50.0, 50.1, 50.9, 51.0, 51.5):
+        assert subject.sample(nvml(), (), host_processes=True).host_processes
+    assert files.calls["read", "proc/813/status"] == 2  # at 50.0 and 51.0
+
+
+def test_a_process_table_that_is_not_the_hosts_names_nobody() -> None:
+    own: dict[str, Entry] = {"proc/self": "77", "proc/77/ns/pid": "pid:[4026532000]"}
+    entries = {path: entry for path, entry in {**BOARD, **HOST, **own}.items() if path != "proc/2/stat"}
+    facts = sampler(TreeFiles(entries)).sample(nvml(), (), host_processes=True)
+    assert (facts.host_view, facts.host_processes) == (False, ())
 
 
 def test_open_files_are_looked_through_every_five_seconds() -> None:

@@ -56,13 +56,15 @@ def a_plan_with_everything() -> Plan:
         pod("c"),
         pod("d", 7),
         pod("e", GIB, mirror=True),
-        pod("f", GIB, terminating=True),
+        pod("f", GIB),
         pod("g", 60 * GIB, containers=(container("x", container_id=None),)),
         pod("h", 9 * GIB, 12 * GIB),
     )
     held = {name: Held(gpu=2 * GIB, host=GIB) for name in "abcdef"}
     scene = Scene(pods=pods, held=held, node=node(), meminfo=meminfo(16 * GIB), system=MIB)
-    plan = run.steps(scene, 0.0, 8.0, 15.0)
+    run.step(scene)
+    deleted = replace(scene, pods=tuple(replace(one, terminating=one.name == "f") for one in pods))
+    plan = run.steps(deleted, 8.0, 15.0)
     return replace(plan, events=tuple(run.told))
 
 

@@ -266,7 +266,7 @@ def test_the_runtime(runtime: RuntimeFacts, expected: tuple[str, str]) -> None:
 
 def test_messages_carry_no_live_figures() -> None:
     plan = Run().step(Scene())
-    one = conditions(plan.board, RUNTIME, replace(plan.danger, by_floor=True), host_over=False)
+    one = conditions(plan.board, RUNTIME, replace(plan.danger, by_floor=True), None)
     assert not any(character.isdigit() for found in one for character in found.message)
 
 

@@ -246,6 +246,40 @@ def test_a_stuck_victim_does_not_wait_for_ever() -> None:
     assert (found[340], found[345], found[350], found[355]) == ("releasing", "hold-down", "hold-down", "evicted")
 
 
+def test_a_pod_that_was_going_at_the_start_is_waited_for_like_a_victim() -> None:
+    """The agent before may have evicted it, and its state file is lost. The grace is 600 s, by policy at most 30."""
+    run = Run()
+    given = scene(a_pod("a"), a_pod("b", terminating=True, grace_seconds=600))
+    plan = run.steps(given, *SAMPLES)
+    # seen at 0 s: 30 s + 5 min from then on
+    assert left(plan) == {"uid-a": ("releasing", 315.0)}
+    # it is somebody else's victim, perhaps: neither evicted nor counted
+    assert run.state.victims == {}
+    assert run.state.evicted_at == ()
+    gone = replace(given, pods=given.pods[:1], held={"a": given.held["a"]})
+    assert left(run.step(at(gone, 20.0))) == {"uid-a": ("hold-down", 10.0)}
+    assert evicted(run.step(at(gone, 30.0))) == ["uid-a"]
+
+
+def test_a_pod_that_was_going_at_the_start_is_not_waited_for_for_ever() -> None:
+    run = Run()
+    given = scene(a_pod("a"), a_pod("b", terminating=True))
+    found = {}
+    for second in range(0, 350, 5):
+        plan = run.step(at(given, float(second)))
+        found[second] = held_codes(plan).get("uid-a", "evicted")
+    # 30 s + 300 s, then ten seconds
+    assert (found[325], found[330], found[335], found[340]) == ("releasing", "hold-down", "hold-down", "evicted")
+
+
+def test_a_pod_that_is_deleted_later_is_nobodys_victim() -> None:
+    run = Run()
+    given = scene(a_pod("a"), a_pod("b"), b=Held(gpu=GIB))
+    run.step(given)
+    deleted = replace(given, pods=(given.pods[0], replace(given.pods[1], terminating=True)))
+    assert evicted(run.steps(deleted, 8.0, 15.0)) == ["uid-a"]
+
+
 # --- pressure that outlasts the need -------------------------------------------------
 # 64 GiB: headroom 2 % = 1311 MiB, floor 656 MiB; it ends above 656 + 256 MiB. At 800 MiB nothing is needed any more.
 

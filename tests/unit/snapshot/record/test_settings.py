@@ -197,6 +197,13 @@ def test_of_a_process_only_what_it_is_is_kept(name: str) -> None:
     assert reduce.content(NOBODY, f"proc/4242/{name}", b"secret\n") == b""
 
 
+def test_of_its_status_the_rows_that_are_read_are_kept() -> None:
+    status = "Name:\tollama\nUmask:\t0022\nState:\tS\nUid:\t1000\nVmSize:\t 9 kB\nRssAnon:\t 3 kB\nRssFile:\t 2 kB\n"
+    kept = reduce.content(NOBODY, "proc/812/status", f"{status}RssShmem:\t 1 kB\nThreads:\t7\n".encode())
+    assert kept == b"Name:\tollama\nState:\tS\nVmSize:\t 9 kB\nRssAnon:\t 3 kB\nRssShmem:\t 1 kB\n"
+    assert reduce.content(NOBODY, "proc/812/statm", b"9 3 2 1 0 4 0\n") == b"9 3 2 1 0 4 0\n"
+
+
 @given(st.text())
 def test_no_text_makes_it_fail(text: str) -> None:
     k3s_settings.unit(NOBODY, text)
