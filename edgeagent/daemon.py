@@ -8,14 +8,15 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgeagent.agent import Agent, Options
+from edgeagent.config import DEFAULT_FILE
 from edgeagent.errors import ConfigError, InputError
 from edgeagent.serve.http import Server
 from edgeagent.status import Status
-from edgeagent.system import dirs, lock, logs, notify, shield
+from edgeagent.system import dirs, lock, logs, mounted, notify, shield
 from edgeagent.system.clock import boottime
 
 if TYPE_CHECKING:
@@ -30,14 +31,29 @@ CYCLES_MISSED = 5
 """Intervals without a completed cycle that the watchdog has to bear."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """The configuration at the start, and how it is read again."""
+
+    folder: Path
+    version: str | None
+    """Of the ConfigMap that is mounted at ``folder``; None: none is."""
+    config: Config
+    load: Callable[[], Config]
+
+
 def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
     """Run the agent until SIGTERM or SIGINT; ``load`` reads the configuration, again at each SIGHUP.
+
+    So it does when the configuration is a mounted ConfigMap that has changed.
 
     Raises:
         InputError: configuration or directories cannot be used.
         AlreadyRunningError: another instance holds the runtime directory.
     """
-    config = load()
+    folder = (arguments.config or DEFAULT_FILE).parent
+    # Looked at before it is read, so that a change in between is seen at the next look.
+    loaded = _Loaded(folder, mounted.version(folder), load(), load)
     options = Options.from_arguments(arguments)
     if not options.host_root.is_dir():
         raise InputError(f"{options.host_root}: is no directory")
@@ -45,7 +61,7 @@ def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
     with lock.only_instance(runtime):
         writer = logs.start("INFO", os.environ)
         try:
-            asyncio.run(_serve(options, config, load, runtime, writer))
+            asyncio.run(_serve(options, loaded, runtime, writer))
         finally:
             writer.finish()
     return 0
@@ -62,19 +78,22 @@ def _state_dir(options: Options) -> Path | None:
         return None
 
 
-async def _serve(
-    options: Options, config: Config, load: Callable[[], Config], runtime: Path, writer: logs.Logs
-) -> None:
-    server = await listen(config.serve, runtime)
+async def _serve(options: Options, loaded: _Loaded, runtime: Path, writer: logs.Logs) -> None:
+    server = await listen(loaded.config.serve, runtime)
     notifier = notify.Notifier(os.environ)
     kept = replace(options, state_dir=_state_dir(options))
-    agent = Agent(kept, config, clock=boottime, wall=time.time)
+    agent = Agent(kept, loaded.config, clock=boottime, wall=time.time)
     status = Status(agent, lambda: writer.lost)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: _reload(agent, status, notifier, load))
+
+    def reload() -> None:
+        _reload(agent, status, notifier, loaded.load)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    following = asyncio.create_task(mounted.follow(loaded.folder, loaded.version, reload), name="mounted configuration")
     unlocked = shield.lock_memory()
     if unlocked:
         log.warning("memory is not locked, so the agent may be slow when the board runs out of it: %s", unlocked)
@@ -87,12 +106,15 @@ async def _serve(
             log.info("%s, mode %s", _sentence(agent), agent.config.mode)
             notifier.ready(_sentence(agent))
         notifier.alive()
+        if following.done():
+            following.result()
 
     try:
         await agent.run(stop, after_cycle)
         log.info("stopping; what was published stays on the node")
         notifier.stopping()
     finally:
+        following.cancel()
         await server.stop()
         dirs.forget_address(runtime)
         notifier.close()

