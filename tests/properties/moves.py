@@ -97,6 +97,32 @@ def _falling(chance: random.Random) -> list[Move]:
     return found
 
 
+def _step(chance: random.Random) -> list[Move]:
+    """Far above the floor some memory goes at once, between two readings that may be close, and no more after it."""
+    found: list[Move] = [("meminfos", "good"), ("free", FREE[0]), ("cycle", 8.0, "sample")]
+    for amount in chance.choice(((7168,), (6656,), (6144, 8192), (7680, 7168), (4096,))):
+        found += [("free", amount * MIB), *[("cycle", chance.choice((0.125, 0.25, 0.5)), "memory")] * 2]
+    return [*found, *[("cycle", chance.choice((0.125, 0.25)), "memory")] * chance.randint(2, 5)]
+
+
+def _going(chance: random.Random) -> list[Move]:
+    """An agent starts while one pod is going and another is over; whether the first was evicted, nobody knows."""
+    one, other = chance.sample(NAMES, 2)
+    found: list[Move] = [("configure", 0), ("reap",), ("free", FREE[0]), ("tables", "good"), ("watch", True)]
+    found += [*_greedy(chance, one), *_greedy(chance, other)]
+    end: Move = chance.choice((("exit", one), ("reap",), ("delete", one)))
+    if chance.random() < 0.3:  # nothing is held any more, or it begins to go later
+        found += [("agent", "lost", True), CYCLE, ("terminate", one)] if chance.random() < 0.5 else [("exit", one)]
+    found += [
+        ("terminate", one),
+        ("agent", chance.choice(("lost", "lost", "torn")), True),
+        *[CYCLE] * 4,
+        *_cycles(chance),
+    ]
+    lasts: list[Move] = [("cycle", 256.0, "sample"), ("cycle", 64.0, "sample"), *[CYCLE] * 5, ("cycle", 16.0, "sample")]
+    return [*found, *(lasts if chance.random() < 0.4 else [end]), *[CYCLE] * 8]
+
+
 def _squeeze(chance: random.Random) -> list[Move]:
     """Memory is nearly gone, and nobody is over a budget: whoever has none, or not enough booked, may have to go."""
     rules = chance.choice((1, 1, 5, 6))
@@ -112,6 +138,8 @@ def _squeeze(chance: random.Random) -> list[Move]:
     low: Move = ("free", chance.choice(FREE[5:]))
     lasts: list[Move] = [("cycle", chance.choice(SECONDS), "sample")] * chance.randint(2, 5)
     found += [*greedy, low, *lasts]
+    if chance.random() < 0.3:  # what the host uses is not known for a while
+        found += [*greedy, ("meminfos", "failed"), CYCLE, CYCLE, ("meminfos", "good"), CYCLE]
     return [*found, ("reap",), *greedy, *lasts] if chance.random() < 0.5 else found
 
 
@@ -129,9 +157,8 @@ def _failing(chance: random.Random) -> list[Move]:
         good: Move = ("tables", "good")
     else:
         bad, good = ("meminfos", chance.choice(("failed", "other", "bare"))), ("meminfos", "good")
-    lasts = (
-        _meanwhile(chance) if chance.random() < 0.8 else [("cycle", chance.choice((512.0, 1024.0)), "sample"), CYCLE]
-    )
+    long: list[Move] = [("cycle", chance.choice((512.0, 1024.0)), "sample")] * 2
+    lasts = _meanwhile(chance) if chance.random() < 0.7 else [*long, CYCLE]
     return [bad, *lasts, good] if chance.random() < 0.9 else [bad]
 
 
@@ -316,6 +343,8 @@ _MADE: tuple[tuple[Callable[[random.Random], list[Move]], int], ...] = (
     (_successor, 6),
     (_memory, 8),
     (_falling, 5),
+    (_step, 5),
+    (_going, 4),
     (_squeeze, 8),
     (_outside, 3),
     (_failing, 8),
