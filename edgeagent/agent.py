@@ -26,8 +26,10 @@ from edgeagent.plan import cadence, keeping, outcomes
 from edgeagent.plan.decide import decide
 from edgeagent.plan.kills import CRITICAL
 from edgeagent.plan.state import State
+from edgeagent.reconcile.chronicle import Chronicle
 from edgeagent.reconcile.kill import Killer
 from edgeagent.reconcile.link import Link
+from edgeagent.reconcile.outbox import Outbox
 from edgeagent.reconcile.reconciler import Reconciler
 from edgeagent.system import statefile
 
@@ -94,6 +96,8 @@ class Agent:
         self._rng = random.Random()  # noqa: S311 (jitter, not secrets)
         self._wake = asyncio.Event()
         self._options = options
+        self.outbox = Outbox(clock=clock, rng=self._rng)
+        self.chronicle = Chronicle(options.state_dir, self.outbox, clock=clock, wall=wall)
         files = RootFiles(options.host_root)
         self._killer = Killer(files, clock=clock)
         self.reader = BoardReader(
@@ -116,6 +120,7 @@ class Agent:
         # The first sample tells where K3s keeps its credentials, and which machine this is.
         self.host = await self.reader.sample(())
         await self._remember()
+        await self.chronicle.open(self.host.files.boot_id)
         link = asyncio.create_task(self.link.run(), name="cluster link")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
@@ -132,6 +137,7 @@ class Agent:
             await self._saved()
             self._keep()
             await self._saved()
+            await self.chronicle.close()
             self.reader.close()
 
     async def cycle(self) -> Plan:
@@ -140,6 +146,7 @@ class Agent:
         now = self.now()
         self.state, self.plan = decide(self.state, self._facts(host, now), now)
         await self._kill(self.plan)
+        self._chronicle(self.plan, host)
         self.hand_over(self.plan)
         self._keep()
         self.cycles += 1
@@ -167,6 +174,7 @@ class Agent:
         """The last resort, before all else; a board whose memory ends while nobody is killed is told of in the log."""
         for kill in plan.kills:
             result = await asyncio.to_thread(self._killer.kill, kill)
+            self.chronicle.killed(result)
             ends = [outcome for _, outcome in result.outcomes]
             self.kills.update(ends)
             if "killed" in ends:
@@ -176,6 +184,9 @@ class Agent:
         if alarm and alarm != self._alarm:
             log.warning("%s", alarm)
         self._alarm = alarm
+
+    def _chronicle(self, plan: Plan, host: HostFacts) -> None:
+        self.chronicle.saw(self.state, plan, memory_at=host.meminfo.at, read_at=host.attributed_at, node=self.link.node)
 
     def hand_over(self, plan: Plan) -> None:
         """Give a plan to those who carry it out."""
@@ -187,7 +198,7 @@ class Agent:
         reconciler.node.wish(plan.node.requests, cluster.node if cluster else None, published)
         if reconciler.evict(plan.evictions):
             self._evicting = plan
-        reconciler.tell([event for event in plan.events if event.reason != PUBLISHED])
+        self.outbox.tell(self.chronicle.named([event for event in plan.events if event.reason != PUBLISHED]))
 
     async def _pause(self, stopping: asyncio.Task[bool]) -> None:
         """Until the next reading is due, the cluster's view changes, or the agent stops."""
@@ -258,7 +269,7 @@ class Agent:
         if result.outcome not in UNDECIDED:
             self.eviction_refused = result.message if result.outcome in ("forbidden", "unauthorized") else ""
         self.state, events = outcomes.learn(self.state, plan, result, self.now())
-        self.link.reconciler.tell(events)
+        self.outbox.tell(self.chronicle.answered(result, events))
         self._wake.set()
 
     def _credentials(self) -> Credentials:
@@ -279,5 +290,12 @@ class Agent:
 
     def _reconciler(self, client: Client, name: str) -> Reconciler:
         return Reconciler(
-            client, name, clock=self.now, wall=self._wall, recheck=self._recheck, learned=self.learned, rng=self._rng
+            client,
+            name,
+            clock=self.now,
+            wall=self._wall,
+            recheck=self._recheck,
+            learned=self.learned,
+            rng=self._rng,
+            outbox=self.outbox,
         )

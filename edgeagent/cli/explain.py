@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import locale
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +15,6 @@ if TYPE_CHECKING:
     from edgeagent.config import Config
     from edgeagent.facts import Facts
     from edgeagent.plan.fitting.answer import Fitting
-    from edgeagent.plan.report import Style
     from edgeagent.plan.types import Plan
 
 
@@ -92,9 +87,10 @@ def _print_json(plan: Plan, at: float, config: Config, found: Fitting | None, *,
 
 
 def _print_text(plan: Plan, at: float, facts: Facts, found: Fitting | None, *, recorded: bool, series: bool) -> None:
+    from edgeagent.cli.page import page_style
     from edgeagent.plan import explain, report
 
-    style = _style()
+    style = page_style()
     document = explain.document(plan, at, facts.config.reserves)
     if found is not None:
         print(report.fitting(document, found, style), end="")
@@ -102,27 +98,3 @@ def _print_text(plan: Plan, at: float, facts: Facts, found: Fitting | None, *, r
     if series:
         print(f"=== at {at:g} s ".ljust(style.width, "="))
     print(report.text(document, report.background(plan, facts, recorded=recorded), style), end="\n" if series else "")
-
-
-def _style() -> Style:
-    """How standard output can show a page."""
-    from edgeagent.plan.report import style
-
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((style.USUAL, 24)).columns if terminal else style.USUAL
-    return style.Style(
-        width=min(max(width, style.NARROWEST), style.WIDEST),
-        colour=terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
-        plain=not all(
-            _can_show(style.SIGNS, name) for name in (sys.stdout.encoding, locale.nl_langinfo(locale.CODESET))
-        ),
-    )
-
-
-def _can_show(signs: str, encoding: str) -> bool:
-    """Python itself writes UTF-8 in the locale C, whatever the terminal makes of it: so both are asked."""
-    try:
-        signs.encode(encoding)
-    except (UnicodeEncodeError, LookupError):
-        return False
-    return True

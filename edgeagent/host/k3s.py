@@ -11,7 +11,8 @@ which merges the files of ``--config-dir`` by name over ``--config``.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import yaml
 
@@ -44,17 +45,44 @@ def settings(files: Files, data_dir: str | None = None) -> KubeletSettings:
     return _Reader(files).settings(data_dir)
 
 
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """What a file of K3s' configuration that adds kubelet arguments has to go by."""
+
+    folder: str
+    """Where such a file goes: ``<configuration file>.d``."""
+    maps: Mapping[str, Mapping[str, str]]
+    """Every entry of the maps that the kubelet has been given so far, by flag: a flag replaces a whole map."""
+
+
+def arguments(files: Files, data_dir: str | None = None) -> Arguments | None:
+    """What is there already for kubelet arguments to be added to; None on a machine without K3s."""
+    return _Reader(files).arguments(data_dir)
+
+
 class _Reader:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._problems: list[str] = []
 
+    def arguments(self, data_dir: str | None) -> Arguments | None:
+        unit = _k3s_service(self._files)
+        flags = self._flags(unit)
+        chosen = self._data_dir(data_dir, unit, flags)
+        if not self._is_k3s(unit, flags, chosen):
+            return None
+        maps = self._kubelet(flags.get("kubelet-arg", []), chosen)
+        return Arguments(
+            f"{self._config_path(unit)}.d",
+            {name: {key: text for key, (text, _) in entries.items()} for name, entries in maps.items()},
+        )
+
     def settings(self, data_dir: str | None) -> KubeletSettings:
         unit = _k3s_service(self._files)
         flags = self._flags(unit)
-        chosen = data_dir or _last(flags, "data-dir") or _environment(unit, "K3S_DATA_DIR") or DATA_DIR
+        chosen = self._data_dir(data_dir, unit, flags)
         maps = self._kubelet(flags.get("kubelet-arg", []), chosen)
-        if unit is None and not flags and not there(self._files, f"{chosen}/agent"):
+        if not self._is_k3s(unit, flags, chosen):
             maps = self._plain(maps)
         memory = {name: self._amount(name, maps[name]) for name in MAPS}
         return KubeletSettings(
@@ -69,13 +97,20 @@ class _Reader:
 
     # --- K3s ---
 
+    def _is_k3s(self, unit: Service | None, flags: dict[str, list[Text]], data_dir: str) -> bool:
+        return unit is not None or bool(flags) or there(self._files, f"{data_dir}/agent")
+
+    def _data_dir(self, given: str | None, unit: Service | None, flags: dict[str, list[Text]]) -> str:
+        return given or _last(flags, "data-dir") or _environment(unit, "K3S_DATA_DIR") or DATA_DIR
+
+    def _config_path(self, unit: Service | None) -> str:
+        named = [text for name, text in _command_flags(unit.words) if name == "config"] if unit else []
+        return _environment(unit, "K3S_CONFIG_FILE") or (named[0][0] if named else _CONFIG)
+
     def _flags(self, unit: Service | None) -> dict[str, list[Text]]:
         """The values of every flag, those from files before those of the command line."""
-        command = list(_command_flags(unit.words)) if unit else []
-        named = [text for name, text in command if name == "config"]
-        path = _environment(unit, "K3S_CONFIG_FILE") or (named[0][0] if named else _CONFIG)
-        flags = self._config(path)
-        for name, text in command:
+        flags = self._config(self._config_path(unit))
+        for name, text in _command_flags(unit.words) if unit else ():
             flags.setdefault(name, []).append(text)
         return flags
 

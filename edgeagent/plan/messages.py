@@ -101,25 +101,34 @@ def overcommitted(pool: Pool) -> str:
     )
 
 
-def kubelet_args(pool: Pool) -> str:
-    """What to set so that the scheduler's own memory dimension agrees with the pool, and what to mind.
+KUBELET_DEFAULTS = "nodefs.available<5%,imagefs.available<5%"
+"""The thresholds that K3s gives its kubelet: a flag replaces the whole map."""
+
+
+def kubelet_amounts(pool: Pool) -> dict[str, str]:
+    """The kubelet's memory reserves that are equal to ours, by flag, in whole MiB.
 
     The kubelet has no reserve for CMA, so those pages go into system-reserved.
     """
     lines = {line.name: line.bytes for line in pool.reserves}
-    system = mib(ceil_mib(lines.get("os", 0) + lines.get("cma", 0)))
-    kube = mib(ceil_mib(lines.get("k3s", 0)))
-    # The flag replaces the whole map, K3s' own two disk thresholds with it.
-    eviction_hard = (
-        f"memory.available<{mib(ceil_mib(lines.get('headroom', 0)))},nodefs.available<5%,imagefs.available<5%"
-    )
+    return {
+        "system-reserved": mib(ceil_mib(lines.get("os", 0) + lines.get("cma", 0))),
+        "kube-reserved": mib(ceil_mib(lines.get("k3s", 0))),
+        "eviction-hard": mib(ceil_mib(lines.get("headroom", 0))),
+    }
+
+
+def kubelet_args(pool: Pool) -> str:
+    """What to set so that the scheduler's own memory dimension agrees with the pool, and what to mind."""
+    amounts = kubelet_amounts(pool)
+    cma = any(line.name == "cma" and line.bytes for line in pool.reserves)
     ours = "\nand to edgeagent's configuration, since system-reserved then has the CMA pages: reserves: {cma: 0}"
     return (
         "Add to a file in /etc/rancher/k3s/config.yaml.d:\n"
         "kubelet-arg+:\n"
-        f'  - "system-reserved=memory={system}"\n'
-        f'  - "kube-reserved=memory={kube}"\n'
-        f'  - "eviction-hard={eviction_hard}"'
-        f"{ours if lines.get('cma') else ''}\n"
+        f'  - "system-reserved=memory={amounts["system-reserved"]}"\n'
+        f'  - "kube-reserved=memory={amounts["kube-reserved"]}"\n'
+        f'  - "eviction-hard=memory.available<{amounts["eviction-hard"]},{KUBELET_DEFAULTS}"'
+        f"{ours if cma else ''}\n"
         "First end pods until what is booked fits, then restart K3s: its kubelet stops running pods that no longer fit."
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 OWNED_KEYS = PREFIX + "owned-keys"
 MODE = PREFIX + "mode"
 _POOL = re.compile(rf"{re.escape(GPU_MEMORY)}(-\d+)?|{re.escape(IGPU_MEMORY)}|{re.escape(GPU_MILLI)}")
-_KUBERNETES = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
+KUBERNETES = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
 
 
 def owned(node: NodeFacts, part: str) -> frozenset[str]:
@@ -37,7 +37,7 @@ def own_labels(node: NodeFacts) -> frozenset[str]:
 
     Whatever the annotation says, the labels of Kubernetes itself are never ours.
     """
-    told = {key for key in owned(node, "labels") if not _KUBERNETES.search(key.rpartition("/")[0])}
+    told = {key for key in owned(node, "labels") if not KUBERNETES.search(key.rpartition("/")[0])}
     return frozenset(key for key in node.labels if key in DESCRIBED or key in told)
 
 

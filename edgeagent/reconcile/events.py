@@ -1,12 +1,14 @@
 """Records Kubernetes events: said once, counted when said again, and never more than the server can bear.
 
 The same words about the same object become a series of one event, written at the second
-time and then every six minutes at most. Nothing waits here and nothing is kept for later:
-an event that cannot be written now is counted and forgotten.
+time and then every six minutes at most. Nothing waits here: whoever tells an event is told
+whether to try it again. An event with an id has the same name at every attempt, so that one
+which the server took without our knowing is found there and not made twice.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import random
 import time
@@ -21,6 +23,7 @@ from edgeagent.errors import AnswerError, ClusterError
 from edgeagent.facts import PREFIX
 from edgeagent.plan.types import MERGE_PATCH, Event
 from edgeagent.reconcile import stamps
+from edgeagent.reconcile.outbox import Ending
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +40,12 @@ _NOTE_BYTES = 1024
 _INSTANCE_BYTES = 128
 _NAME_LENGTH = 253
 _NOT_FOUND = 404
+_CONFLICT = 409
+_ENDS = range(400, 500)
+_PASSES = frozenset({401, 408, _CONFLICT, 425, 429})
+"""Of the refusals that are the request's own fault, those that another attempt may not meet."""
+UNLIMITED = frozenset({"MemoryBudgetEvicted", "MemoryBudgetKilled"})
+"""Reasons that are told however much was said about the object before."""
 _TIMEOUT = 5.0
 
 _Key = tuple[str, str, str, str, str, str]
@@ -47,6 +56,8 @@ class _Series:
     path: str
     count: int
     written_at: float
+    last_id: str
+    """Of the event that was counted last: another attempt to tell it counts nothing."""
 
 
 @dataclass(slots=True)
@@ -76,7 +87,9 @@ class EventRecorder:
         rng: random.Random | None = None,
     ) -> None:
         self.counts: Counter[str] = Counter()
-        """``written``, ``counted`` (into a series, not written), ``dropped`` by the limit, ``failed``."""
+        """``written``, ``known`` to the server already, ``counted`` (into a series, not written), ``dropped`` by the
+        limit, ``failed``."""
+        self._failing = False
         self._client = client
         self._node = node
         self._clock = clock
@@ -85,38 +98,58 @@ class EventRecorder:
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._buckets: OrderedDict[_Key, _Bucket] = OrderedDict()
 
-    async def record(self, event: Event) -> bool:
-        """Write ``event``, or count it into the series it belongs to; False: the server did not take it."""
+    async def record(self, event: Event) -> Ending:
+        """Write ``event``, or count it into the series it belongs to."""
         try:
             self.counts[await self._record(event)] += 1
         except ClusterError as error:
             self.counts["failed"] += 1
-            log.warning("an event could not be recorded: %s", error)
-            return False
-        return True
+            return self._failed(event, error)
+        self._failing = False
+        return "told"
+
+    def _failed(self, event: Event, error: ClusterError) -> Ending:
+        if isinstance(error, AnswerError) and error.code in _ENDS and error.code not in _PASSES:
+            log.warning("the event %s for %s is not told: %s", event.reason, event.regarding, error)
+            return "refused"
+        if not self._failing:
+            log.warning("an event could not be recorded: %s; what waits is told later", error)
+        self._failing = True
+        return "later"
 
     async def _record(self, event: Event) -> str:
         key = (event.kind, event.namespace, event.name, event.uid, event.reason, event.note)
         series = _recent(self._series, key)
         if series is None:
             return await self._begin(key, event)
-        series.count += 1
+        if not event.id or event.id != series.last_id:
+            series.count += 1
+            series.last_id = event.id
         if series.count > 2 and self._clock() - series.written_at < HEARTBEAT:  # noqa: PLR2004 (the second makes the series)
             return "counted"
         return await self._continue(key, event, series)
 
     async def _begin(self, key: _Key, event: Event) -> str:
-        if not self._allowed((*key[:4], "", "")):
+        bucket = self._bucket((*key[:4], "", ""))
+        if bucket.tokens < 1 and event.reason not in UNLIMITED:
             return "dropped"
         namespace = event.namespace or "default"  # where events about nodes have to be
         collection = f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"
         body = self._body(event, namespace)
-        await self._client.request("POST", collection, body=body, timeout=_TIMEOUT)
-        _keep(self._series, key, _Series(f"{collection}/{body['metadata']['name']}", 1, self._clock()))
-        return "written"
+        end = "written"
+        try:
+            await self._client.request("POST", collection, body=body, timeout=_TIMEOUT)
+        except AnswerError as error:
+            if error.code != _CONFLICT or error.reason != "AlreadyExists":
+                raise
+            end = "known"  # an earlier attempt came to the server, and its answer did not come back
+        # What the server did not take costs nothing of what may be said.
+        bucket.tokens = max(0.0, bucket.tokens - 1)
+        _keep(self._series, key, _Series(f"{collection}/{body['metadata']['name']}", 1, self._clock(), event.id))
+        return end
 
     async def _continue(self, key: _Key, event: Event, series: _Series) -> str:
-        last = {"count": series.count, "lastObservedTime": stamps.micros(self._wall())}
+        last = {"count": series.count, "lastObservedTime": stamps.micros(self._happened(event))}
         try:
             await self._client.request(
                 "PATCH", series.path, body={"series": last}, content_type=MERGE_PATCH, timeout=_TIMEOUT
@@ -129,8 +162,13 @@ class EventRecorder:
         series.written_at = self._clock()
         return "written"
 
+    def _happened(self, event: Event) -> float:
+        """Unix time of what is told. A clock that was set since is right about what happened before, too."""
+        return self._wall() - (0.0 if event.at is None else max(0.0, self._clock() - event.at))
+
     def _body(self, event: Event, namespace: str) -> dict[str, Any]:
-        suffix = f".{self._rng.getrandbits(64):016x}"
+        named = hashlib.sha256(f"{event.id}/{event.reason}".encode()).hexdigest()[:16]
+        suffix = f".{named if event.id else f'{self._rng.getrandbits(64):016x}'}"
         name = event.name[: _NAME_LENGTH - len(suffix)]
         regarding = {"apiVersion": "v1", "kind": event.kind, "name": event.name, "uid": event.uid}
         if event.namespace:
@@ -139,7 +177,7 @@ class EventRecorder:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": name.rstrip("-.") + suffix, "namespace": namespace},
-            "eventTime": stamps.micros(self._wall()),
+            "eventTime": stamps.micros(self._happened(event)),
             "type": "Warning" if event.warning else "Normal",
             "reason": event.reason,
             "action": event.reason,
@@ -149,16 +187,13 @@ class EventRecorder:
             "reportingInstance": _cut(self._node, _INSTANCE_BYTES),
         }
 
-    def _allowed(self, key: _Key) -> bool:
+    def _bucket(self, key: _Key) -> _Bucket:
         now = self._clock()
         bucket = _recent(self._buckets, key) or _Bucket(BURST, now)
         bucket.tokens = min(BURST, bucket.tokens + (now - bucket.at) / REFILL)
         bucket.at = now
         _keep(self._buckets, key, bucket)
-        if bucket.tokens < 1:
-            return False
-        bucket.tokens -= 1
-        return True
+        return bucket
 
 
 def _recent(kept: OrderedDict[_Key, Any], key: _Key) -> Any:

@@ -1,7 +1,7 @@
 """Carries plans out in the background: the sampling loop never waits for the API server.
 
 The node is written by its own task; each eviction is called once and its answer handed back;
-events are told in order, and lost rather than heaped up.
+events wait in an outbox until the server has them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from edgeagent.plan.types import Event, Eviction, EvictionResult
 from edgeagent.reconcile import evict
 from edgeagent.reconcile.events import EventRecorder
 from edgeagent.reconcile.nodewriter import NodeWriter
+from edgeagent.reconcile.outbox import Outbox
 
 if TYPE_CHECKING:
     from edgeagent.cluster.client import Client
 
 log = logging.getLogger(__name__)
-
-MOST_EVENTS = 64
-AGAIN = 5.0
-"""Seconds until an event that must not be lost is recorded again."""
 
 Recheck = Callable[[Eviction], Awaitable[bool]]
 """Reads the pod's usage again just before the call; False: it is no longer over."""
@@ -41,6 +38,7 @@ class Reconciler:
         recheck: called before each eviction.
         learned: told the answer of each eviction call.
         rng: source of jitter.
+        outbox: events that wait, those of before this connection among them; None: a new one.
     """
 
     def __init__(
@@ -53,14 +51,15 @@ class Reconciler:
         recheck: Recheck,
         learned: Callable[[EvictionResult], None],
         rng: random.Random,
+        outbox: Outbox | None = None,
     ) -> None:
+        self._outbox = outbox if outbox is not None else Outbox(clock=clock, rng=rng)
         self.node = NodeWriter(client, clock=clock, wall=wall, rng=rng, tell=self.tell)
         self._client = client
         self._recheck = recheck
         self._learned = learned
         self._rng = rng
         self._recorder = EventRecorder(client, name, clock=clock, wall=wall)
-        self._events: asyncio.Queue[Event] = asyncio.Queue(MOST_EVENTS)
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -68,7 +67,7 @@ class Reconciler:
         """Begin to write."""
         self._tasks = [
             asyncio.create_task(self.node.run(), name="node writer"),
-            asyncio.create_task(self._write_events(), name="event writer"),
+            asyncio.create_task(self._outbox.run(self._recorder.record), name="event writer"),
         ]
 
     async def stop(self) -> None:
@@ -93,15 +92,8 @@ class Reconciler:
         return bool(evictions)
 
     def tell(self, events: Sequence[Event]) -> None:
-        """Log and record events; those that find no place are dropped, and that is said."""
-        for event in events:
-            if not event.lasting:  # what lasts was logged when it happened, long before it could be told
-                level = logging.WARNING if event.warning else logging.INFO
-                log.log(level, "%s %s: %s", event.reason, event.regarding, event.note)
-            try:
-                self._events.put_nowait(event)
-            except asyncio.QueueFull:
-                log.warning("the event %s for %s was not recorded: too many are waiting", event.reason, event.regarding)
+        """Log events, and record them as soon as the server takes them."""
+        self._outbox.tell(events)
 
     async def _evict(self, eviction: Eviction) -> None:
         try:
@@ -113,13 +105,3 @@ class Reconciler:
             self._learned(result)
         finally:
             self._calls.pop(eviction.uid, None)
-
-    async def _write_events(self) -> None:
-        while True:
-            event = await self._events.get()
-            if not await self._recorder.record(event) and event.lasting:
-                await self._later(event)
-
-    async def _later(self, event: Event) -> None:
-        await asyncio.sleep(AGAIN)
-        self.tell([event])

@@ -1,4 +1,4 @@
-"""Events: in the form the API takes, counted when repeated, limited, and never worth an exception."""
+"""Events: in the form the API takes, counted when repeated, limited, never made twice and never worth an exception."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from edgeagent.cluster.client import Client
 from edgeagent.plan.types import Event
 from edgeagent.reconcile.events import EventRecorder
+from edgeagent.reconcile.outbox import Ending
 from tests.faults.conftest import Connect
 from tests.faults.server import Exchange, Step, answers, refuses, resets, script, serving
 
@@ -41,6 +42,11 @@ def about_pod(note: str = "over its budget", **more: Any) -> Event:
         "note": note,
     }
     return Event(**{**given, **more})
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What the recorder has logged; the scripted server has its own to say."""
+    return [record.message for record in caplog.records if record.name == "edgeagent.reconcile.events"]
 
 
 async def stored(exchange: Exchange) -> None:
@@ -150,22 +156,107 @@ async def test_one_object_is_not_talked_about_without_end(connect: Connect) -> N
 
 
 @pytest.mark.parametrize(
-    "trouble",
-    [refuses(403, "no"), answers(500, b"no"), answers(429, b"no"), resets()],
-    ids=["403", "500", "429", "reset"],
+    ("trouble", "ending"),
+    [
+        (refuses(400, "no"), "refused"),
+        (refuses(403, "no"), "refused"),
+        (refuses(404, "no"), "refused"),
+        (refuses(422, "no"), "refused"),
+        (refuses(401, "no"), "later"),
+        (refuses(409, "no", reason="Conflict"), "later"),
+        (answers(429, b"no"), "later"),
+        (answers(500, b"no"), "later"),
+        (answers(503, b"no"), "later"),
+        (resets(), "later"),
+    ],
+    ids=["400", "403", "404", "422", "401", "409", "429", "500", "503", "reset"],
 )
-async def test_failure_is_counted_logged_and_forgotten(
-    connect: Connect, trouble: Step, caplog: pytest.LogCaptureFixture
+async def test_failure_is_counted_and_logged_and_says_whether_to_try_again(
+    connect: Connect, trouble: Step, ending: Ending, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(script(trouble, stored)) as server, connect(server.url) as client:
+    # After a 401 the client itself asks once more.
+    async with serving(trouble) as server, connect(server.url) as client:
         recording = Recording(client)
-        await recording.at(0, about_pod())
+        assert await recording.recorder.record(about_pod()) == ending
         assert recording.recorder.counts == {"failed": 1}
-        assert "an event could not be recorded: " in caplog.text
+        said = "is not told: " if ending == "refused" else "an event could not be recorded: "
+        assert [said in line for line in logged(caplog)] == [True]
         client.paused_until = 0.0
-        await recording.at(1, about_pod())
-    assert [request.method for request in server.requests] == ["POST", "POST"]
+        server.handle = stored
+        assert await recording.recorder.record(about_pod()) == "told"
     assert recording.recorder.counts == {"failed": 1, "written": 1}
+
+
+async def test_a_server_that_is_away_is_logged_once(connect: Connect, caplog: pytest.LogCaptureFixture) -> None:
+    async with serving(answers(503, b"no")) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for _ in range(5):
+            await recording.recorder.record(about_pod())
+        assert len(logged(caplog)) == 1
+        server.handle = stored
+        await recording.recorder.record(about_pod())
+        server.handle = answers(503, b"no")
+        await recording.recorder.record(about_pod("other"))
+    assert len(logged(caplog)) == 2
+
+
+async def test_attempts_that_fail_use_up_nothing_of_what_may_be_said(connect: Connect) -> None:
+    """Ten events about one object may follow each other; twenty attempts at one of them are none."""
+    async with serving(answers(503, b"no")) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for _ in range(20):
+            await recording.recorder.record(about_pod(id="one"))
+        server.handle = stored
+        assert await recording.recorder.record(about_pod(id="one")) == "told"
+    assert recording.recorder.counts == {"failed": 20, "written": 1}
+
+
+async def test_an_event_with_an_id_has_its_name_at_every_attempt_and_is_known_when_it_is_there(
+    connect: Connect,
+) -> None:
+    known = refuses(409, "exists", reason="AlreadyExists")
+    async with serving(script(resets(), known, stored)) as server, connect(server.url) as client:
+        recording = Recording(client)
+        assert await recording.recorder.record(about_pod(id="one")) == "later"
+        # An agent that was started anew meanwhile knows no more than the id.
+        again = Recording(client)
+        assert await again.recorder.record(about_pod(id="one")) == "told"
+        assert await again.recorder.record(about_pod(id="two", note="other")) == "told"
+    names = [request.json["metadata"]["name"] for request in server.requests]
+    assert names[0] == names[1] != names[2]
+    assert again.recorder.counts == {"known": 1, "written": 1}
+
+
+async def test_an_event_that_is_told_late_has_the_time_at_which_it_happened(connect: Connect) -> None:
+    """By the seconds that passed since, so that a clock that was set meanwhile is right about it."""
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        await recording.at(3600, about_pod(at=600.0))
+        await recording.at(3600, about_pod("of an earlier boot", at=-86400.0))
+    # The wall clock says 00:00:00.25 at second 0: ten minutes on, and the day before.
+    assert [request.json["eventTime"] for request in server.requests] == [
+        "2026-11-30T00:10:00.250000Z",
+        "2026-11-29T00:00:00.250000Z",
+    ]
+
+
+async def test_what_was_done_to_a_pod_is_told_however_much_was_said_of_it(connect: Connect) -> None:
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for number in range(15):
+            await recording.at(0, about_pod(str(number)))
+        for reason in ("EvictionBlocked", "MemoryBudgetEvicted", "MemoryBudgetKilled"):
+            await recording.at(0, about_pod(reason=reason))
+    assert [request.json["reason"] for request in server.requests[10:]] == ["MemoryBudgetEvicted", "MemoryBudgetKilled"]
+
+
+async def test_an_attempt_that_failed_is_not_counted_into_the_series_again(connect: Connect) -> None:
+    async with serving(script(stored, refuses(500), refuses(500), stored)) as server, connect(server.url) as client:
+        recording = Recording(client)
+        await recording.at(0, about_pod(id="one"))
+        for _ in range(3):
+            await recording.at(1, about_pod(id="two"))
+    assert [request.json["series"]["count"] for request in server.requests[1:]] == [2, 2, 2]
 
 
 async def test_failed_count_goes_with_the_next_one(connect: Connect) -> None:

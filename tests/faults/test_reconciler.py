@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from edgeagent.cluster.client import Client
 from edgeagent.facts import GPU_MEMORY, NodeFacts
 from edgeagent.plan.types import MERGE_PATCH, Event, Eviction, EvictionResult, Request
-from edgeagent.reconcile import reconciler
+from edgeagent.reconcile import outbox
 from edgeagent.reconcile.nodewriter import PROBE_SECONDS, SEEN_SECONDS
-from edgeagent.reconcile.reconciler import MOST_EVENTS, Reconciler
+from edgeagent.reconcile.outbox import MOST_EVENTS
+from edgeagent.reconcile.reconciler import Reconciler
 from tests.faults.conftest import Connect, until
 from tests.faults.server import Exchange, ScriptedServer, answers, refuses, serving
 
@@ -245,10 +246,10 @@ async def test_events_are_lost_rather_than_heaped_up(connect: Connect) -> None:
         assert len(server.requests) == MOST_EVENTS
 
 
-async def test_an_event_that_nothing_else_tells_is_told_until_it_is_taken(
+async def test_events_that_the_server_did_not_take_are_told_until_it_does_and_no_more(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "AGAIN", 0.01)
+    monkeypatch.setattr(outbox, "SHORTEST", 0.001)
     killed = Event(reason="MemoryBudgetKilled", kind="Pod", namespace="shop", name="infer-0", uid="0000-1", note="")
     other = replace(killed, reason="Overcommitted", uid="0000-2")
 
@@ -258,13 +259,12 @@ async def test_an_event_that_nothing_else_tells_is_told_until_it_is_taken(
 
     async with serving(recovering) as server, connect(server.url) as client, reconciling(client, Clock()) as (made, _):
         made.tell([replace(killed, lasting=True), other])
-        await until(lambda: sum(request.json["reason"] == "MemoryBudgetKilled" for request in server.requests) > 1)
+        await until(lambda: len(server.requests) == 3 + 2)
         await settle()
-        # The other one was refused once and is lost; the one that lasts was asked for until it was taken, and no more.
-        reasons = [request.json["reason"] for request in server.requests]
-        assert reasons.count("Overcommitted") == 1
-        assert reasons[-1] == "MemoryBudgetKilled"
-        assert len(reasons) == 4
+        # Three attempts were refused, two were taken, one for each event, under the name of the attempts before.
+        assert len(server.requests) == 3 + 2
+        assert {request.json["reason"] for request in server.requests[3:]} == {killed.reason, other.reason}
+        assert len({request.json["metadata"]["name"] for request in server.requests}) == 2
 
 
 async def test_what_was_published_is_told_once_it_is(connect: Connect) -> None:

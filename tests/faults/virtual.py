@@ -192,6 +192,8 @@ class Api:
         """(second, pod uid) of every eviction that was carried out."""
         self.judge: Callable[[dict[str, Any]], None] = lambda _pod: None
         """Told of every pod that is about to be evicted."""
+        self.events: dict[str, dict[str, Any]] = {}
+        """By name, as they were created."""
         self.watches: set[Watch] = set()
         self.bookmarks = True
         self.deletes: Callable[[dict[str, Any]], None] = lambda _pod: None
@@ -291,6 +293,11 @@ class Api:
         if call.method == "PATCH" and "/nodes/" in call.path:
             self.patch_node(call.body)
             return Response(200, self.node)
+        if call.method == "POST":
+            name = call.body["metadata"]["name"]
+            if name in self.events:
+                return refusal(409, "AlreadyExists")
+            self.events[name] = call.body
         return Response(201, {"metadata": {"name": "event", "resourceVersion": "1"}})
 
     def _watch(self, call: Call, limits: aiohttp.ClientTimeout) -> Response:
@@ -551,6 +558,7 @@ class Outpost:
         assert self.agent is not None
         if killed:
             self.agent._options = replace(self.agent._options, state_dir=None)  # noqa: SLF001 (nothing is written)
+            self.agent.chronicle._writer = None  # noqa: SLF001
         self._stop.set()
         await self._task
         self.agent._killer._files.close()  # noqa: SLF001 (what the end of a process closes)

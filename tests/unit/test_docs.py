@@ -24,7 +24,7 @@ from edgeagent.quantity import GIB, MIB
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-COMMANDS = ("run", "explain", "record", "demo", "config check")
+COMMANDS = ("run", "explain", "history", "record", "demo", "config check", "install", "uninstall")
 CONFIGURATIONS = ("# /etc/edgeagent", "# try.yaml", "# observe.yaml")
 """How the examples of configurations begin."""
 

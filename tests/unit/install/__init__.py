@@ -1,0 +1,1 @@
+"""Installing and uninstalling, below a root of the tests' own."""
