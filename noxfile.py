@@ -1,4 +1,4 @@
-"""The test sessions: ``unit`` on every supported Python, ``cluster``, everything else, on one.
+"""The test sessions: ``unit`` on every supported Python; ``generated`` and ``cluster``, everything else, on one.
 
 Started by ``scripts/test``, which puts in place what the sessions need.
 """
@@ -16,6 +16,9 @@ nox.options.download_python = "never"
 
 PYTHONS = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
 ON_EVERY_PYTHON = ("tests/unit", "tests/boards")
+GENERATED = ("tests/cases", "tests/properties")
+PARALLEL = ("--numprocesses=auto", "--dist=loadfile")
+"""Tests that only compute share the cores; those of a file may share what took long to work out."""
 
 
 def _pytest(session: nox.Session, *arguments: str, mine: Callable[[str], bool]) -> None:
@@ -32,18 +35,20 @@ def _pytest(session: nox.Session, *arguments: str, mine: Callable[[str], bool]) 
     session.run("python", "-m", "pytest", *arguments, *options, success_codes=codes)
 
 
-def _on_every_python(path: str) -> bool:
-    return path.startswith(ON_EVERY_PYTHON)
-
-
 @nox.session(python=PYTHONS)
 def unit(session: nox.Session) -> None:
     """Pure code and recorded boards: no root, no network."""
-    _pytest(session, *(folder for folder in ON_EVERY_PYTHON if Path(folder).is_dir()), mine=_on_every_python)
+    _pytest(session, *ON_EVERY_PYTHON, *PARALLEL, mine=lambda path: path.startswith(ON_EVERY_PYTHON))
+
+
+@nox.session
+def generated(session: nox.Session) -> None:
+    """Field cases and generated sequences: pure too, but what they find does not depend on the Python."""
+    _pytest(session, *GENERATED, *PARALLEL, mine=lambda path: path.startswith(GENERATED))
 
 
 @nox.session
 def cluster(session: nox.Session) -> None:
-    """Real API server, scheduler and kubelet, a scripted server, real processes; generated sequences, field cases."""
-    ignored = (f"--ignore={folder}" for folder in ON_EVERY_PYTHON)
-    _pytest(session, "tests", *ignored, mine=lambda path: not _on_every_python(path))
+    """Real API server, scheduler and kubelet, a scripted server, real processes, packages and images."""
+    ignored = (f"--ignore={folder}" for folder in (*ON_EVERY_PYTHON, *GENERATED))
+    _pytest(session, "tests", *ignored, mine=lambda path: not path.startswith((*ON_EVERY_PYTHON, *GENERATED)))
