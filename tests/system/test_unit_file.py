@@ -25,6 +25,7 @@ SINCE = {
     "IPAddressDeny": 235, "IPAddressAllow": 235, "MemoryDenyWriteExecute": 231, "SystemCallArchitectures": 209,
     "SystemCallFilter": 187, "SystemCallErrorNumber": 209, "RestrictNamespaces": 233, "RestrictRealtime": 231,
     "LockPersonality": 235, "PrivateIPC": 248, "RemoveIPC": 232, "ProtectClock": 245, "ProtectHostname": 242,
+    "ReadOnlyPaths": 231,
 }  # fmt: skip
 
 
