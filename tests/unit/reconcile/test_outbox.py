@@ -30,8 +30,16 @@ def event(reason: str = "BudgetInvalid", uid: str = "1", note: str = "", **more:
     return Event(reason=reason, kind="Pod", namespace="shop", name="infer-0", uid=uid, note=note, **more)  # type: ignore[arg-type]
 
 
-def an_outbox() -> Outbox:
-    return Outbox(clock=lambda: 100.0, rng=random.Random(1))
+class Longest(random.Random):
+    """No jitter: always the longest pause."""
+
+    def uniform(self, a: float, b: float) -> float:
+        del a
+        return b
+
+
+def an_outbox(rng: random.Random | None = None) -> Outbox:
+    return Outbox(clock=lambda: 100.0, rng=rng or random.Random(1))
 
 
 async def sent(box: Outbox, server: Server, *, until: int = 0) -> list[tuple[str, str, str]]:
@@ -132,7 +140,7 @@ async def test_newer_words_that_come_while_the_older_ones_are_on_their_way_are_t
 
 @pytest.mark.looptime
 async def test_a_server_that_is_away_is_asked_less_and_less_often_and_each_half_minute_in_the_end() -> None:
-    box, server = an_outbox(), Server(MemoryBudgetKilled="later")
+    box, server = an_outbox(Longest()), Server(MemoryBudgetKilled="later")
     box.tell([event("MemoryBudgetKilled")])
     loop = asyncio.get_running_loop()
     times: list[float] = []
@@ -146,7 +154,12 @@ async def test_a_server_that_is_away_is_asked_less_and_less_often_and_each_half_
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    # 1 s doubled at each failure, half of it at least: 1 to 2 s, 2 to 4 s, … 15 to 30 s.
-    assert 1 <= gaps[0] <= 2
-    assert all(15 <= one <= 30 for one in gaps[5:])
-    assert len(gaps) <= 600 / 15
+    # 1 s, doubled at each failure
+    assert gaps[:5] == [2, 4, 8, 16, 30]
+    assert set(gaps[4:]) == {30}
+
+
+def test_the_pause_is_spread_by_half_of_it() -> None:
+    pauses = [an_outbox(random.Random(seed))._pause(8) for seed in range(50)]  # noqa: SLF001 (waited for, it takes minutes)
+    assert 15 <= min(pauses) < 17
+    assert 28 < max(pauses) <= 30
