@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from edgeagent.quantity import GIB
+from edgeagent.quantity import GIB, MIB
 
 if TYPE_CHECKING:
     from edgeagent.config import Sampling
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 WORST_FILL = 2 * GIB
 """Bytes per second that a loader is taken to be able to fill, when nothing faster was seen."""
+GROWS = 16 * MIB
+"""Bytes less from one reading to the next that ask who has grown; what grows more slowly can wait for a second."""
 NVMAP_SECONDS = 1.0
 """The nvmap table is made under a lock of the driver, so it is read at most this often without need."""
 
@@ -35,8 +37,10 @@ def attribution(plan: Plan | None, sampling: Sampling) -> float:
     """Seconds until it is read again who holds what: sooner while a pod is suspect or the board in danger."""
     if plan is None:
         return sampling.fast
-    # The first readings below the floor, or a culprit under pressure: the next decision needs to know who holds what.
-    if plan.danger.begins or (plan.danger.need and any(view.breach for view in plan.pods)):
+    # The first readings below the floor, or a culprit under pressure, or memory that goes on falling: the next
+    # decision needs to know who holds what.
+    urgent = plan.danger.fell >= GROWS or any(view.breach for view in plan.pods)
+    if plan.danger.begins or (plan.danger.need and urgent):
         return sampling.fast
     suspect = any(held.code in ("grace", "start-grace") for held in plan.held)
     near = plan.danger.usable is not None and plan.danger.usable < 2 * plan.danger.floor

@@ -48,6 +48,8 @@ class Danger:
     """Usable memory was read, now or before."""
     begins: bool = False
     """The readings that ask for it have just begun: the decision to come needs to know who holds what."""
+    fell: int = 0
+    """Bytes that were usable in the reading before and are not now."""
 
 
 def usable(meminfo: MemInfo | None, *, tegra: bool) -> int | None:
@@ -104,6 +106,7 @@ def observe(
         need=need,
         known=True,
         begins=0 < after.falling <= READINGS,
+        fell=max(0, after.readings[-2][1] - now_usable) if len(after.readings) > 1 else 0,
     )
 
 

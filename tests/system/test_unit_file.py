@@ -25,7 +25,7 @@ SINCE = {
     "IPAddressDeny": 235, "IPAddressAllow": 235, "MemoryDenyWriteExecute": 231, "SystemCallArchitectures": 209,
     "SystemCallFilter": 187, "SystemCallErrorNumber": 209, "RestrictNamespaces": 233, "RestrictRealtime": 231,
     "LockPersonality": 235, "PrivateIPC": 248, "RemoveIPC": 232, "ProtectClock": 245, "ProtectHostname": 242,
-    "ReadOnlyPaths": 231,
+    "ReadOnlyPaths": 231, "Nice": 187,
 }  # fmt: skip
 
 

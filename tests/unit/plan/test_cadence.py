@@ -47,6 +47,16 @@ def test_the_first_reading_below_the_floor_asks_at_once_who_it_is() -> None:
     assert cadence.attribution(run.steps(low, 0.4), SETTINGS.sampling) == 0.1
 
 
+def test_under_pressure_memory_that_goes_on_falling_is_asked_for_at_once() -> None:
+    """A second culprit is found as soon as the first, and what falls cannot fall for ever."""
+    run = Run(outcome=None)
+    low = Scene(pods=(pod("a", GIB),), held={"a": Held(gpu=GIB)}, config=SETTINGS, meminfo=meminfo(available=100 * MIB))
+    run.steps(low, 0.0, 0.1, 0.2)
+    for second, amount, seconds in ((0.3, 84, 0.1), (0.4, 69, 1.0), (0.5, 69, 1.0), (0.6, 40, 0.1)):
+        plan = run.steps(replace(low, meminfo=meminfo(available=amount * MIB)), second)
+        assert cadence.attribution(plan, SETTINGS.sampling) == seconds
+
+
 def test_before_the_first_plan_nothing_waits() -> None:
     assert cadence.attribution(None, SETTINGS.sampling) == 0.1
     assert cadence.meminfo(None, SETTINGS.sampling) == 2.0
