@@ -1,0 +1,55 @@
+"""The build tools, pinned by hash, in a virtual environment of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from recipe.targets import CACHE, FOLDER, ROOT
+
+REQUIREMENTS = FOLDER / "locks/tools.txt"
+
+
+def epoch() -> str:
+    """Seconds since 1970 for every time stamp: ``SOURCE_DATE_EPOCH``, else the newest commit's.
+
+    Raises:
+        SystemExit: neither is known, as in an unpacked sdist.
+    """
+    if given := os.environ.get("SOURCE_DATE_EPOCH"):
+        return given
+    commit = subprocess.run(
+        ["git", "-C", ROOT, "log", "-1", "--format=%ct"],  # noqa: S607 (as its builder has it)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if commit.returncode:
+        raise SystemExit("this is no git checkout: set SOURCE_DATE_EPOCH")
+    return commit.stdout.strip()
+
+
+def environment() -> dict[str, str]:
+    """Of every command whose output is shipped: nothing of who builds, where and when."""
+    return {**os.environ, "SOURCE_DATE_EPOCH": epoch(), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+
+
+def python() -> Path:
+    """The interpreter that has hatchling and pip; made at the first call, from the package index."""
+    key = hashlib.sha256(f"{sys.version}{REQUIREMENTS.read_text()}".encode()).hexdigest()[:12]
+    home = CACHE / f"tools-{key}"
+    program, stamp = home / "bin/python", home / "complete"
+    if not stamp.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
+        pip(program, "install", "--require-hashes", "--only-binary=:all:", "--requirement", REQUIREMENTS)
+        stamp.touch()
+    return program
+
+
+def pip(interpreter: Path, *arguments: str | Path) -> None:
+    """Run a command of pip, which speaks up only if something is wrong."""
+    quiet = ("--quiet", "--disable-pip-version-check")
+    subprocess.run([interpreter, "-m", "pip", *quiet, *arguments], check=True)
