@@ -62,11 +62,14 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     views = _views(state, facts, sized, used, pods, now)
     state = replace(state, windows=_windows(state, facts, views))
     state = replace(state, backoff=victims.remember(state.backoff, views, now))
+    leaving = victims.leaving(state, used, views, now)
+    outside = pressure.outside_pods(host, used.system_shared, pods)
     situation = victims.Situation(
         danger=danger,
-        urgent=victims.urgent(state, danger, used.leaving_shared),
-        shortfall=max(0, danger.need - used.leaving_shared),
-        host_over=pressure.host_over(host.meminfo.value, used.system_shared, used.pods.values(), sized.unified),
+        urgent=victims.urgent(state, danger, leaving, now),
+        leaving=leaving,
+        shortfall=max(0, danger.need - leaving),
+        host_over=pressure.host_over(outside, sized.unified),
         observe=_observe(facts, owner),
     )
     choice = victims.choose(state, facts, views, situation, now)
@@ -93,7 +96,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         findings=notices.ordered(
             notices.findings(pools),
             kills.findings(last.nobody, danger, pools),
-            hostmemory.findings(blamed, danger, host, used, sized.unified),
+            hostmemory.findings(blamed, danger, outside, sized.unified),
         ),
         observe=situation.observe,
         host_over=situation.host_over,

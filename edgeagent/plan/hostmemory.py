@@ -52,11 +52,8 @@ def message(blamed: Blame) -> str:
     )
 
 
-def findings(
-    blamed: Blame | None, danger: Danger, host: HostFacts, used: Usage, pool: Pool | None
-) -> tuple[Finding, ...]:
-    """What holds the memory that no pod holds, while it is below the floor, and what to do."""
-    outside = pressure.outside_pods(host.meminfo.value, used.system_shared, used.pods.values())
+def findings(blamed: Blame | None, danger: Danger, outside: int | None, pool: Pool | None) -> tuple[Finding, ...]:
+    """What holds the ``outside`` bytes that no pod holds, while memory is below the floor, and what to do."""
     if blamed is None or not danger.by_floor or outside is None or pool is None:
         return ()
     lines = {line.name: line for line in pool.reserves if line.name in pressure.FOR_THE_HOST}

@@ -30,6 +30,8 @@ FRESH = 1.0
 """Seconds for which a reading of who holds what is good enough to kill by."""
 PATIENCE = 2.0
 """Seconds after which processes that were to be killed, and are still there, keep nobody else waiting."""
+PROMISED = 1.0
+"""Seconds for which memory that is on its way back holds off a kill, while the board is at its end."""
 CRITICAL = "memory-critical"
 """Id of the finding that says why nobody is killed."""
 
@@ -61,8 +63,10 @@ def resort(
 ) -> tuple[State, Resort]:
     """The state after one more decision, and whose processes are killed now."""
     asked = {view.pod.uid: state.kills.asked.get(view.pod.uid, now) for view in choice.victims}
-    state = replace(state, kills=replace(state.kills, asked=asked))
-    if not _critical(state, facts, situation.danger):
+    critical = _critical(state, facts, situation.danger)
+    covered = _covered(state, choice, now, critical=critical)
+    state = replace(state, kills=replace(state.kills, asked=asked, covered_at=covered))
+    if not critical:
         return state, Resort()
     barred = _barred(state, facts, situation, now)
     if barred:
@@ -100,6 +104,13 @@ def _ends(readings: tuple[tuple[float, int], ...], danger: Danger) -> bool:
     """Whether the last of ``readings`` leaves too little for the next half second."""
     left = readings[-1][1]
     return left - AHEAD * fastest_drop(readings, left - danger.floor) < danger.critical
+
+
+def _covered(state: State, choice: Choice, now: float, *, critical: bool) -> float | None:
+    """Since when nobody goes although the memory is nearly gone, because enough is said to be on its way back."""
+    if not any(held.code == "releasing" for held in choice.held):
+        return None
+    return now if critical and state.kills.covered_at is None else state.kills.covered_at
 
 
 def _barred(state: State, facts: Facts, situation: Situation, now: float) -> str:
@@ -207,6 +218,9 @@ def _cause(view: PodView, state: State, facts: Facts, choice: Choice, now: float
         return f"It cannot be evicted: {held.why}"
     if held is not None and held.code == "releasing" and state.kills.signalled:
         return "Processes that were to be killed before it have not given their memory back"
+    covered = state.kills.covered_at
+    if held is not None and held.code == "releasing" and covered is not None and now - covered >= PROMISED:
+        return f"What was on its way back {now - covered:.1f} s ago has not come"
     return ""
 
 

@@ -37,12 +37,12 @@ def _remedy(view: PodView) -> str:
         return f"raise its memory limit by {mib(ceil_mib(view.excess))} or more, or let the model use less"
     key = budget.key if budget.source in ("limit", "annotation") else LIMIT_ANNOTATION
     wanted = ceil_mib(used + -(-used // ROOM))
-    # A limit of memory is the whole-board figure: left as it is, it would no longer cover both.
-    both = (
-        ""
-        if budget.total is None or budget.gpu is None
-        else f" and memory to {mib(wanted + budget.total - budget.gpu)}"
-    )
+    both = ""
+    if budget.total is not None and budget.gpu is not None:
+        # A limit of memory is the whole-board figure: left as it is, it would no longer cover both.
+        hosted, host_part = view.use.host or 0, budget.total - budget.gpu
+        wanted_beside = host_part if hosted <= host_part else ceil_mib(hosted + -(-hosted // ROOM))
+        both = f" and memory to {mib(wanted + wanted_beside)}"
     return f"raise {key} to {mib(wanted)}{both} or more, or let the model use less"
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from edgeagent.plan.cadence import WORST_FILL
 from edgeagent.plan.state import PressureMemory
-from edgeagent.quantity import MIB
+from edgeagent.quantity import MIB, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from edgeagent.config import Pressure
-    from edgeagent.facts import MemInfo
-    from edgeagent.memory.types import PodUse, Pool
+    from edgeagent.facts import HostFacts, MemInfo, PodFacts
+    from edgeagent.memory.types import Pool
 
 DROP_SECONDS = 5.0
 """The fastest fall of the last five seconds counts."""
@@ -168,18 +168,21 @@ FOR_THE_HOST = ("os", "k3s")
 """The reserves that processes outside pods live on."""
 
 
-def outside_pods(meminfo: MemInfo | None, system_gpu: int | None, pods: Iterable[PodUse]) -> int | None:
-    """Bytes that processes outside pods use, with the kernel and its GPU memory. None: a figure is missing."""
-    if meminfo is None or system_gpu is None or meminfo.held is None:
+def outside_pods(host: HostFacts, system_gpu: int | None, pods: Iterable[PodFacts]) -> int | None:
+    """Bytes that processes outside pods use, with the kernel and its GPU memory. None: a figure is missing.
+
+    A pod without a cgroup has no memory yet; one whose cgroup cannot be read has some, nobody knows how much.
+    """
+    meminfo = host.meminfo.value
+    hosted = [host.pods[pod.cgroup_uid].host_bytes for pod in pods if pod.live and pod.cgroup_uid in host.pods]
+    of_pods = total(hosted)
+    if meminfo is None or system_gpu is None or meminfo.held is None or of_pods is None:
         return None
-    return system_gpu + meminfo.held - sum(use.host or 0 for use in pods)
+    return system_gpu + meminfo.held - of_pods
 
 
-def host_over(
-    meminfo: MemInfo | None, system_gpu: int | None, pods: Iterable[PodUse], pool: Pool | None
-) -> bool | None:
+def host_over(outside: int | None, pool: Pool | None) -> bool | None:
     """Processes outside pods use more than ``os`` and ``k3s`` reserve for them. None: a figure is missing."""
-    used = outside_pods(meminfo, system_gpu, pods)
-    if used is None or pool is None:
+    if outside is None or pool is None:
         return None
-    return used > sum(line.bytes for line in pool.reserves if line.name in FOR_THE_HOST)
+    return outside > sum(line.bytes for line in pool.reserves if line.name in FOR_THE_HOST)

@@ -130,6 +130,8 @@ class Kills:
     last_at: float = 0.0
     signalled: frozenset[tuple[int, int]] = frozenset()
     """Processes of all kills that were not seen gone, and may have been sent a signal."""
+    covered_at: float | None = None
+    """Since when the memory is nearly gone while what is being released would cover the shortfall; None: it is not."""
     ended_at: float = float("-inf")
     """When a process that was to be killed was seen to be gone."""
     impossible: str = ""
@@ -169,5 +171,7 @@ class State:
     barred_until: Mapping[str, tuple[float, str]] = field(default_factory=dict)
     """By namespace: the same for a refusal that is about the agent, not about one pod."""
     kills: Kills = field(default_factory=Kills)
+    refused: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Refusals of evictions that were told of, by pod uid and outcome, and when the pod was last to go."""
     told: frozenset[tuple[str, ...]] = frozenset()
     """Events that were recorded and whose reason still holds."""

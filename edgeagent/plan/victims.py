@@ -42,6 +42,8 @@ class Situation:
     danger: Danger
     urgent: bool
     """Bytes are needed, or on their way because they were: no grace, and as many victims as it takes."""
+    leaving: int
+    """Bytes that are on their way back."""
     shortfall: int
     """Bytes that must still come free under pressure, after what is already leaving."""
     host_over: bool | None
@@ -85,17 +87,29 @@ def comes_back(pod: PodFacts) -> bool:
     return pod.owner is not None and pod.owner[0] == "DaemonSet"
 
 
-def urgent(state: State, danger: Danger, leaving: int) -> bool:
+def leaving(state: State, used: Usage, views: Sequence[PodView], now: float) -> int:
+    """Bytes of the board's memory that are on their way back. What a stuck victim holds is not counted on any more."""
+    gone = {**state.victims, **(state.going or {})}
+    stuck = {uid for uid, victim in gone.items() if victim.released_at is None and now >= until(victim)}
+    return max(0, used.leaving_shared - sum(view.held_bytes for view in views if view.pod.uid in stuck))
+
+
+def until(victim: Victim) -> float:
+    """Until when a victim is waited for, whose memory does not come back."""
+    return victim.at + victim.grace + STUCK_SECONDS
+
+
+def urgent(state: State, danger: Danger, leaving: int, now: float) -> bool:
     """Whether the rules of pressure hold, not those of a board with room.
 
     Pressure outlasts the need by a minute, and for as long as memory stays near the floor.
     A pod that goes over its budget meanwhile has the usual grace, unless somebody went for
-    this pressure already: then nobody else does.
+    this pressure a short time ago: then nobody else does.
     """
     since = state.pressure.since
     if not danger.active or since is None:
         return False
-    return danger.need > 0 or leaving > 0 or any(at >= since for at in state.evicted_at)
+    return danger.need > 0 or leaving > 0 or any(at >= max(since, now - STUCK_SECONDS) for at in state.evicted_at)
 
 
 def choose(state: State, facts: Facts, views: Sequence[PodView], situation: Situation, now: float) -> Choice:
@@ -139,7 +153,7 @@ def _pick(
         left = shortfall - sum(one.held_bytes for one in chosen)
         obstacle = (
             _obstacle(view, state, facts, situation, now)
-            or _queue(state, chosen, left, now, urgent=situation.urgent)
+            or _queue(state, chosen, left, now, situation)
             or _brakes(view, state, facts.config.policy, now, len(chosen), urgent=situation.urgent)
         )
         if obstacle:
@@ -188,20 +202,24 @@ def _stale(facts: Facts, now: float) -> str:
     return " and ".join(old)
 
 
-def _queue(state: State, chosen: Sequence[PodView], shortfall: int, now: float, *, urgent: bool) -> Obstacle | None:
+def _queue(
+    state: State, chosen: Sequence[PodView], shortfall: int, now: float, situation: Situation
+) -> Obstacle | None:
     """One at a time: what earlier victims still have to give back."""
-    if urgent:
-        return Obstacle("releasing", None, "what is being released covers the shortfall") if shortfall <= 0 else None
+    if situation.urgent:
+        coming = chosen or situation.leaving
+        why = "what is being released covers the shortfall" if coming else "what was needed has come free"
+        return Obstacle("releasing", None, why) if shortfall <= 0 else None
     if chosen:
         return Obstacle("one-at-a-time", None, f"{chosen[0].pod.key} goes first")
     gone = [*state.victims.values(), *(state.going or {}).values()]
-    holding = {victim.at + victim.grace + STUCK_SECONDS: victim for victim in gone if victim.released_at is None}
+    holding = {until(victim): victim for victim in gone if victim.released_at is None}
     last = max(holding, default=now)
     if now < last:
-        waiting = next(victim for until, victim in holding.items() if now < until)
+        waiting = next(victim for end, victim in holding.items() if now < end)
         return Obstacle("releasing", last - now, f"{waiting.key} has not given its memory back")
-    until = max(state.hold_down_until, *(stuck + HOLD_DOWN_SECONDS for stuck in holding), 0.0)
-    return Obstacle("hold-down", until - now, "the board settles after an eviction") if now < until else None
+    end = max(state.hold_down_until, *(stuck + HOLD_DOWN_SECONDS for stuck in holding), 0.0)
+    return Obstacle("hold-down", end - now, "the board settles after an eviction") if now < end else None
 
 
 def _brakes(view: PodView, state: State, policy: Policy, now: float, chosen: int, *, urgent: bool) -> Obstacle | None:
@@ -214,10 +232,10 @@ def _brakes(view: PodView, state: State, policy: Policy, now: float, chosen: int
         if len(recent) + chosen >= policy.evictions_per_hour:
             left = recent[0] + HOUR - now if recent else None
             return Obstacle("hourly-cap", left, f"policy.evictions_per_hour is {policy.evictions_per_hour}")
-    until, why = max(
+    end, why = max(
         state.blocked_until.get(view.pod.uid, (now, "")), state.barred_until.get(view.pod.namespace, (now, ""))
     )
-    return Obstacle("blocked", until - now, why) if until > now else None
+    return Obstacle("blocked", end - now, why) if end > now else None
 
 
 def adopt(state: State, facts: Facts, pods: Sequence[PodFacts], used: Usage, now: float) -> State:

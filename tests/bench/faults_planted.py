@@ -497,6 +497,21 @@ FAULTS: tuple[Fault, ...] = (
         "holding = {victim.at + STUCK_SECONDS: victim",
     ),
     Fault(
+        NEED,
+        "a stuck victim is counted on for ever",
+        VICTIMS,
+        "max(0, used.leaving_shared - sum(",
+        "max(0, used.leaving_shared - 0 * sum(",
+    ),
+    Fault(NEED, "a victim of long ago spares everybody", VICTIMS, "max(since, now - STUCK_SECONDS)", "since"),
+    Fault(
+        CANDIDATES,
+        "a pod whose use cannot be read makes the host pay",
+        PRESSURE,
+        "of_pods = total(hosted)",
+        "of_pods = sum(one or 0 for one in hosted)",
+    ),
+    Fault(
         SINGLE,
         "who was going at the start is not waited for",
         VICTIMS,

@@ -141,6 +141,7 @@ class Judge:
         pods = due.live(look.view)
         going = {pod.uid for pod in pods if pod.terminating or pod.uid in self.kept.victims}
         usage = usage._replace(leaving=usage.leaving + sum(self._size(uid, usage, look) for uid in going))
+        coming = usage.leaving - sum(self._size(uid, usage, look) for uid in going & self._stuck(look.now))
         self._see_containers(look)
         if not self.cards:
             self.danger.see(look.rules)
@@ -149,9 +150,11 @@ class Judge:
         self._remember({owner(pod) for pod in pods if pod.uid in over and pod.uid not in going}, look.now)
         since = self.danger.since
         urgent = since is not None and (
-            self.danger.need > 0 or usage.leaving > 0 or any(at >= since for at in self.kept.evicted)
+            self.danger.need > 0
+            or coming > 0
+            or any(at >= since and look.now - at <= STUCK for at in self.kept.evicted)
         )
-        shortfall = max(0, self.danger.need - usage.leaving) if urgent else 0
+        shortfall = max(0, self.danger.need - coming) if urgent else 0
         common = self._common(look)
         staying = [pod for pod in pods if pod.uid not in going]
         cases = [
@@ -374,6 +377,11 @@ class Judge:
         recent = sum(look.now - at < HOUR for at in self.kept.evicted)
         return [*found, "hourly-cap"] if recent + chosen >= look.rules.per_hour else found
 
+    def _stuck(self, now: float) -> set[str]:
+        """Victims whose memory nobody counts on any more."""
+        gone = {**self.kept.victims, **(self.going or {})}
+        return {uid for uid, one in gone.items() if not one.released and now >= one.at + one.grace + STUCK}
+
     def _queue(self, now: float) -> list[str]:
         """One at a time: until the processes are gone, or grace + 5 min; then 10 s."""
         held = ["hold-down"] if now < self.kept.settle_until else []
@@ -388,8 +396,10 @@ class Judge:
         memory, total = self.danger.read, self.danger.total
         if not usage.known or memory is None or total is None:
             return False
-        mine = sum(look.sample.hosts.get(pod.uid, (0, True))[0] or 0 for pod in pods)
-        return look.sample.system + memory.held - mine <= due.for_the_host(total)
+        mine = [look.sample.hosts.get(pod.uid, (0, True))[0] for pod in pods]
+        if None in mine:
+            return False
+        return look.sample.system + memory.held - sum(amount or 0 for amount in mine) <= due.for_the_host(total)
 
     def _last(
         self, pods: list[Pod], usage: Usage, shortfall: int, look: Look, common: list[str]

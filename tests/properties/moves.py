@@ -136,6 +136,8 @@ def _squeeze(chance: random.Random) -> list[Move]:
         hosted = chance.choice((GIB, 2 * GIB)) if rules == 6 else chance.choice((0, 512 * MIB, 2 * GIB))
         greedy.append(("host", name, hosted, chance.random() < 0.7))
     low: Move = ("free", chance.choice(FREE[5:]))
+    # The cgroup of somebody cannot be read, so nobody knows what is the host's.
+    greedy += [("host", chance.choice(NAMES), None, False)] if chance.random() < 0.2 else []
     lasts: list[Move] = [("cycle", chance.choice(SECONDS), "sample")] * chance.randint(2, 5)
     found += [*greedy, low, *lasts]
     if chance.random() < 0.3:  # what the host uses is not known for a while

@@ -506,6 +506,27 @@ def test_a_victim_of_somebody_else_keeps_its_time() -> None:
     assert held_codes(plans[-1]) == {"uid-b": "releasing"}
 
 
+def test_memory_that_is_only_promised_does_not_hold_off_a_kill_for_long() -> None:
+    """A pod that somebody deleted hangs with enough for everybody, and the board is at its end: 1 s."""
+    run = Run()
+    given = low(a_pod("a", terminating=True), a_pod("b"))
+    run.steps(given, 0.0)
+    found = {second: killed(run.steps(given, second)) for second in (0.1, 0.5, 1.0)}
+    assert found == {0.1: [], 0.5: [], 1.0: []}
+    plan = run.steps(given, 1.2)
+    assert killed(plan) == ["uid-b"]
+    assert "What was on its way back 1.1 s ago has not come" in plan.kills[0].message
+
+
+def test_a_promise_counts_anew_once_the_memory_is_not_at_its_end() -> None:
+    run = Run()
+    given = low(a_pod("a", terminating=True), a_pod("b"))
+    run.steps(given, 0.0, 0.1, 0.9)
+    run.steps(replace(given, held={**given.held, "b": Held(gpu=GIB)}), 1.0)
+    assert [killed(run.steps(given, second)) for second in (1.1, 1.2, 2.0)] == [[], [], []]
+    assert killed(run.steps(given, 2.2)) == ["uid-b"]
+
+
 def test_an_unreadable_sample_does_not_end_the_wait() -> None:
     run = Run()
     given = api_down(a_pod("a"), a_pod("b", priority=5))

@@ -63,6 +63,14 @@ def test_what_to_change_leaves_the_host_part_as_it_is() -> None:
     assert "raise edgeagent.dev/gpu-memory to 2816Mi and memory to 3840Mi or more" in event.note
 
 
+def test_the_advice_covers_the_host_part_as_well() -> None:
+    """1200 MiB of GPU memory ask for 1320, and 3000 MiB beside them for 3300; 1024 were for the host before."""
+    run = Run()
+    plan = run.step(Scene(pods=(pod("a", GIB, 2 * GIB),), held={"a": Held(gpu=1200 * MIB, host=3000 * MIB)}))
+    (event,) = (event for event in plan.events if event.reason == "MemoryBudgetExceeded")
+    assert "raise edgeagent.dev/gpu-memory to 1320Mi and memory to 4620Mi or more" in event.note
+
+
 def test_an_eviction_is_told_when_it_was_accepted() -> None:
     run = Run()
     scene = Scene(pods=(pod("a", GIB),), held=OVER, node=None)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from edgeagent.config import Pressure
-from edgeagent.facts import MemInfo
-from edgeagent.memory.types import PodUse, Pool, Reserve
+from edgeagent.facts import HostFacts, MemInfo, PodCgroup, Reading
+from edgeagent.memory.types import Pool, Reserve
 from edgeagent.plan import cadence
-from edgeagent.plan.pressure import Danger, floor, host_over, observe, usable
+from edgeagent.plan.pressure import Danger, floor, host_over, observe, outside_pods, usable
 from edgeagent.plan.state import PressureMemory
-from tests.unit.factories import GIB, MIB, Run, Scene, at, config, meminfo
+from tests.unit.factories import GIB, MIB, Run, Scene, at, config, meminfo, pod
 
 POOL = Pool(
     resource="edgeagent.dev/gpu-memory",
@@ -192,12 +192,24 @@ def test_host_over() -> None:
     info = busy(
         anon_pages=3000 * MIB, shmem=100 * MIB, s_unreclaim=100 * MIB, kernel_stack=50 * MIB, page_tables=50 * MIB
     )
-    pods = (PodUse(host=1000 * MIB), PodUse(host=900 * MIB))
-    assert host_over(info, 200 * MIB, pods, POOL) is True
-    assert host_over(info, 136 * MIB, pods, POOL) is False  # exactly 1536
-    assert host_over(info, None, pods, POOL) is None
-    assert host_over(None, 0, pods, POOL) is None
-    assert host_over(replace(info, shmem=None), 0, pods, POOL) is None
+    facts = Scene(pods=(pod("a"), pod("b"), pod("c")), meminfo=info).facts().host
+    cgroups = {
+        "uid-a": PodCgroup(host_bytes=1000 * MIB, exact=True),
+        "uid-b": PodCgroup(host_bytes=900 * MIB, exact=True),
+    }
+    host = replace(facts, pods=cgroups)
+    pods = Scene(pods=(pod("a"), pod("b"), pod("c"))).pods
+
+    def over(host: HostFacts, system: int | None) -> bool | None:
+        return host_over(outside_pods(host, system, pods), POOL)
+
+    assert over(host, 200 * MIB) is True
+    assert over(host, 136 * MIB) is False  # exactly 1536
+    assert over(host, None) is None
+    assert over(replace(host, meminfo=Reading(0.0, None)), 0) is None
+    assert over(replace(host, meminfo=Reading(0.0, replace(info, shmem=None))), 0) is None
+    # a pod without a cgroup has no memory yet; of one that cannot be read nobody knows how much it has
+    assert over(replace(host, pods={**cgroups, "uid-c": PodCgroup(host_bytes=None, exact=False)}), 200 * MIB) is None
 
 
 def test_the_condition_says_when_it_is_the_host() -> None:

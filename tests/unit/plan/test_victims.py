@@ -314,6 +314,26 @@ def test_nobody_follows_a_victim_of_the_same_pressure_while_nothing_is_needed() 
     assert {held_codes(plan)["uid-b"] for plan in plans} == {"releasing"}
 
 
+def test_a_victim_of_long_ago_spares_nobody() -> None:
+    """Memory may stay near the floor for hours; after five minutes a breach has its usual grace, and no more."""
+    both = scene(a_pod("a"), a_pod("b"), a=Held(gpu=3 * GIB))
+    alone = scene(a_pod("b"))
+    plans = hovering(both, *((float(second), alone) for second in range(2, 320, 2)))
+    gone = [second for second, plan in zip(range(2, 320, 2), plans, strict=True) if plan.evictions]
+    # a was accepted at 1 s; b has been over all the time
+    assert gone == [302]
+
+
+def test_nobody_counts_for_ever_on_memory_that_does_not_come() -> None:
+    """Evicted at 1 s with a grace of 2 s, it still holds what would do: five minutes later the next one goes."""
+    run = Run()
+    low = replace(scene(a_pod("a"), a_pod("b"), a=Held(gpu=3 * GIB)), meminfo=meminfo(64 * GIB, available=100 * MIB))
+    assert evicted(run.steps(low, 0.0, 1.0)) == ["uid-a"]
+    found = {second: evicted(run.step(at(low, float(second)))) for second in range(2, 310, 2)}
+    assert [second for second, gone in found.items() if gone] == [304]
+    assert found[304] == ["uid-b"]
+
+
 def test_what_a_card_gives_back_does_not_help_the_board() -> None:
     """A terminating pod with 20 GiB of a card: the breach of the shared memory goes all the same."""
     igpu_limit = resources(GIB, key=IGPU_MEMORY)
