@@ -109,9 +109,15 @@ def _memory(state: State) -> int | None:
 
 
 def _pods(facts: Facts, state: State) -> tuple[PodFacts, ...]:
-    """This node's pods by namespace and name. One whose eviction was accepted is terminating."""
+    """This node's pods by namespace and name. One whose eviction was accepted is terminating.
+
+    A static pod's cgroup carries a hash from an annotation of its mirror, which anybody who may create pods can
+    write; the cgroup of another pod is not to be had by it.
+    """
     pods = (facts.cluster.pods or ()) if facts.cluster else ()
-    known = (replace(pod, terminating=True) if pod.uid in state.victims else pod for pod in pods)
+    uids = {pod.uid for pod in pods}
+    own = (replace(pod, config_hash=None) if pod.config_hash in uids - {pod.uid} else pod for pod in pods)
+    known = (replace(pod, terminating=True) if pod.uid in state.victims else pod for pod in own)
     return tuple(sorted(known, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
 
 

@@ -59,6 +59,8 @@ class Link:
         """Why there is no view yet."""
         self._credentials = credentials
         self._expected = expected
+        self._nothing_found = False
+        """The last look for credentials found none. Before the first look a cluster may be there."""
         self._name = name
         self._reconciler = reconciler
         self._changed = changed
@@ -66,8 +68,8 @@ class Link:
 
     @property
     def standalone(self) -> bool:
-        """No cluster is known; everything but the cluster part works."""
-        return self.client is None and not self._expected
+        """No cluster is known, and one was looked for; everything but the cluster part works."""
+        return self.client is None and not self._expected and self._nothing_found
 
     def facts(self, now: float) -> ClusterFacts | None:
         """The cluster's view; without node and pods until it was read, None standalone."""
@@ -81,6 +83,8 @@ class Link:
             try:
                 await self._hold()
             except NoCredentialsError as error:
+                self._nothing_found = True
+                self._changed.set()
                 self._told(f"no credentials: {error}")
             except ClusterError as error:
                 self._told(str(error))
@@ -89,6 +93,7 @@ class Link:
     async def _hold(self) -> None:
         credentials = self._credentials()
         await credentials.access()
+        self._nothing_found = False
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(credentials, clock=self._clock))
             self.client = client

@@ -44,7 +44,7 @@ def test_each_kustomization_of_the_pages_builds(content: dict[str, Any]) -> None
 
 
 def test_paths_of_the_deployment_in_commands_exist() -> None:
-    found = {path.rstrip(".") for text in TEXTS for path in re.findall(r"\bdeploy/[\w./-]+", text)}
+    found = {path.rstrip(".") for text in TEXTS for path in re.findall(r"(?<![\w./])deploy/[\w./-]+", text)}
 
     assert found
     assert [path for path in found if not (DEPLOY.parent / path).exists()] == []

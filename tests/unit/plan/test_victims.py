@@ -280,6 +280,25 @@ def test_a_pod_that_is_deleted_later_is_nobodys_victim() -> None:
     assert evicted(run.steps(deleted, 8.0, 15.0)) == ["uid-a"]
 
 
+def test_an_annotation_takes_no_other_pods_cgroup() -> None:
+    """A mirror names its static pod by a hash; one that names a pod by its uid is somebody's trick."""
+    trick = pod(
+        "zz",
+        phase="Pending",
+        start_time=None,
+        mirror=True,
+        config_hash="uid-a",
+        containers=(container(container_id=None, started_at=None),),
+    )
+    given = scene(a_pod("a"), a=Held(gpu=3 * GIB))
+    plan = Run().steps(replace(given, pods=(*given.pods, trick)), *SAMPLES)
+    assert evicted(plan) == ["uid-a"]
+    assert {view.pod.name: sum(one or 0 for one in view.use.gpu.values()) for view in plan.pods} == {
+        "a": 3 * GIB,
+        "zz": 0,
+    }
+
+
 # --- pressure that outlasts the need -------------------------------------------------
 # 64 GiB: headroom 2 % = 1311 MiB, floor 656 MiB; it ends above 656 + 256 MiB. At 800 MiB nothing is needed any more.
 
