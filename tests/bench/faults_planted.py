@@ -750,7 +750,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         COMMITTED,
         "only running pods hold",
-        "facts.py",
+        "facts/cluster.py",
         'return self.live and (self.phase == "Running" or self.start_time is not None)',
         'return self.live and self.phase == "Running" and not self.terminating',
     ),

@@ -1,50 +1,16 @@
-"""Frozen facts that cross stage borders: what the board and the cluster said, and when.
-
-Units: memory is integer bytes, times are seconds. ``at`` is monotonic, ``wall`` is Unix
-time. ``None`` always means *unknown* (not readable, not said), which is never the same as
-0. Nothing in this module decides anything.
-"""
+"""What the files of a board said: hardware, memory, processes, K3s' settings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from edgeagent import quantity
-
-if TYPE_CHECKING:
-    from edgeagent.config import Config
-
-T_co = TypeVar("T_co", covariant=True)
-
-PREFIX = "edgeagent.dev/"
-GPU_MEMORY = PREFIX + "gpu-memory"
-IGPU_MEMORY = PREFIX + "igpu-memory"
-GPU_MILLI = PREFIX + "gpu-milli"
-
-MemoryKind = Literal["unified", "discrete"]
+from edgeagent.facts.nvml import Nvml
+from edgeagent.facts.reading import Reading
 
 PID_MAX = 1 << 22
 """The largest pid limit of a 64-bit kernel (proc_sys_kernel(5), pid_max): a larger pid was never one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading(Generic[T_co]):
-    """One reading of one source.
-
-    ``value`` is None when the source could not be read or gave nothing plausible; ``why``
-    then says so in a few words. ``at`` is the monotonic second of the attempt.
-    """
-
-    at: float
-    value: T_co | None
-    why: str = ""
-    waiting_since: float | None = None
-    """When a call began that has not come back, as a hung driver leaves it; None: no call is overdue."""
-
-
-# --- the board -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,86 +87,6 @@ class MemInfo:
     def held(self) -> int | None:
         """What processes and the kernel hold of it, GPU memory and page cache excepted; None when a row is missing."""
         return quantity.total((self.anon_pages, self.shmem, self.s_unreclaim, self.kernel_stack, self.page_tables))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NvmlMemory:
-    """One NVML memory query: the return code and, on success (0), bytes."""
-
-    code: int
-    total: int | None = None
-    reserved: int | None = None
-    used: int | None = None
-    free: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NvmlProcess:
-    """One entry of an NVML process list. ``used`` None: the driver does not know."""
-
-    pid: int
-    used: int | None
-    gi: int | None = None
-    ci: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NvmlProcesses:
-    """One NVML process list: the return code and its entries ( () unless the code is 0)."""
-
-    code: int
-    processes: tuple[NvmlProcess, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigInstance:
-    """One MIG device: a compute instance of a GPU instance."""
-
-    uuid: str | None
-    gi: int | None = None
-    """Number of the GPU instance, whose memory all of its compute instances share."""
-    memory: NvmlMemory | None = None
-    memory_v2: NvmlMemory | None = None
-    compute: NvmlProcesses | None = None
-    graphics: NvmlProcesses | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NvmlDevice:
-    """One device as NVML told it. A field is None where its function is missing or failed.
-
-    ``handle`` is the return code of handle-by-index; unless 0 nothing else is known.
-    ``errors`` holds the codes of the single fields that failed, by field name.
-    """
-
-    handle: int
-    name: str | None = None
-    uuid: str | None = None
-    pci_address: str | None = None
-    """As sysfs spells it, ``0000:01:00.0``; None too for a device that is on no PCI bus."""
-    minor: int | None = None
-    cuda_capability: tuple[int, int] | None = None
-    memory: NvmlMemory | None = None
-    memory_v2: NvmlMemory | None = None
-    compute: NvmlProcesses | None = None
-    graphics: NvmlProcesses | None = None
-    mps: NvmlProcesses | None = None
-    mig_mode: int | None = None
-    mig: tuple[MigInstance, ...] = ()
-    errors: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nvml:
-    """One complete NVML sample. Return codes are NVML's own: 0 success, 3 not supported, 15 GPU lost."""
-
-    library: Literal["present", "absent"]
-    init: int = 0
-    driver_version: str | None = None
-    cuda_version: int | None = None
-    """CUDA driver version as NVML encodes it: 12060 is 12.6."""
-    count: int | None = None
-    devices: tuple[NvmlDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,118 +223,3 @@ class HostFacts:
 
 
 # --- the cluster ---------------------------------------------------------------------
-
-ContainerKind = Literal["regular", "sidecar", "init", "ephemeral"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerFacts:
-    """One container of a pod. Amounts are in bytes (units for resources without a byte unit)."""
-
-    name: str
-    kind: ContainerKind
-    requests: Mapping[str, int] = field(default_factory=dict)
-    """The larger of spec and status while a resize is under way."""
-    limits: Mapping[str, int] = field(default_factory=dict)
-    container_id: str | None = None
-    """The current id without its ``containerd://`` scheme."""
-    former_id: str | None = None
-    """The id that it had before its last restart."""
-    started_at: float | None = None
-    """Unix time of ``state.running.startedAt``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodFacts:
-    """One pod bound to this node, reduced to what decisions need."""
-
-    namespace: str
-    name: str
-    uid: str
-    phase: str = "Pending"
-    config_hash: str | None = None
-    """What a static pod is known by on the node."""
-    start_time: float | None = None
-    """Unix time of ``status.startTime``; set once the kubelet has admitted the pod."""
-    created_at: float | None = None
-    terminating: bool = False
-    grace_seconds: int = 30
-    priority: int = 0
-    owner: tuple[str, str] | None = None
-    """(kind, name) of the controller."""
-    mirror: bool = False
-    """A static pod's mirror: deleting it changes nothing on the node."""
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    required_labels: frozenset[str] = frozenset()
-    """Node label keys that its nodeSelector or required node affinity name."""
-    excluded_labels: frozenset[str] = frozenset()
-    """Those of them that must not be there, or not have certain values (DoesNotExist, NotIn)."""
-    containers: tuple[ContainerFacts, ...] = ()
-    unparsable: tuple[str, ...] = ()
-    """Amounts of resources that are no quantity, or below 0, as ``key: text``; they count as not given."""
-    pod_requests: Mapping[str, int] = field(default_factory=dict)
-    """Pod-level resources (``spec.resources``)."""
-    pod_limits: Mapping[str, int] = field(default_factory=dict)
-    overhead: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def key(self) -> str:
-        """``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
-
-    @property
-    def cgroup_uid(self) -> str:
-        """The uid its cgroup carries: the config hash of a static pod, else the uid."""
-        return self.config_hash or self.uid
-
-    @property
-    def live(self) -> bool:
-        """Bound and not finished; terminating pods count until their object is gone."""
-        return self.phase not in ("Succeeded", "Failed")
-
-    @property
-    def admitted(self) -> bool:
-        """Live, and running or with a start time: the kubelet would check it again at a restart."""
-        return self.live and (self.phase == "Running" or self.start_time is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFacts:
-    """This node's object, as the API server has it."""
-
-    name: str
-    uid: str
-    capacity: Mapping[str, str] = field(default_factory=dict)
-    allocatable: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    conditions: tuple[Mapping[str, Any], ...] = ()
-    machine_id: str | None = None
-    version: str = ""
-    """The object's resourceVersion: equal means the same object, nothing else."""
-    managers: Mapping[str, str] = field(default_factory=dict)
-    """Field manager that last set each of our capacity keys."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterFacts:
-    """The cluster's view of this node. ``fresh_at``: monotonic second up to which the view is known to be current."""
-
-    node: NodeFacts | None
-    pods: tuple[PodFacts, ...] | None
-    """None until the first complete list."""
-    fresh_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """Everything one decision is made from, beside the state and the time."""
-
-    wall: float
-    """Unix time of the sample, for comparing with the API server's time stamps only."""
-    config: Config
-    host: HostFacts
-    cluster: ClusterFacts | None
-    """None: no cluster was found, the agent runs standalone."""
-    own_pod: str | None = None
-    """UID of the agent's own pod, where it runs in one."""
