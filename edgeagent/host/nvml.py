@@ -18,18 +18,19 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from edgeagent.facts import PID_MAX, MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
+from edgeagent.facts.codes import (
+    FUNCTION_NOT_FOUND,
+    GPU_IS_LOST,
+    INSUFFICIENT_SIZE,
+    INVALID_ARGUMENT,
+    LIB_RM_VERSION_MISMATCH,
+    LIBRARY_NOT_FOUND,
+    NOT_FOUND,
+    NOT_SUPPORTED,
+    RESET_REQUIRED,
+    SUCCESS,
+)
 from edgeagent.host.power import Power, address
-
-# nvml.h, nvmlReturn_t
-INVALID_ARGUMENT = 2
-NOT_SUPPORTED = 3
-NOT_FOUND = 6
-INSUFFICIENT_SIZE = 7
-LIBRARY_NOT_FOUND = 12
-FUNCTION_NOT_FOUND = 13
-GPU_IS_LOST = 15
-RESET_REQUIRED = 16
-LIB_RM_VERSION_MISMATCH = 18
 
 RETRY = 30.0
 """Seconds between two tries to initialise; a driver that needs a reboot is not asked faster."""
@@ -217,7 +218,7 @@ class PynvmlSource:
         # older call is right; it is also the only one before 510.
         if newer.code == FUNCTION_NOT_FOUND or not _plausible(newer):
             older = self._list(f"nvmlDeviceGet{kind}RunningProcesses_v2", handle)
-            if older.code == 0 and _plausible(older):
+            if older.code == SUCCESS and _plausible(older):
                 return older
         if newer.code == FUNCTION_NOT_FOUND:
             errors[key] = newer.code
@@ -282,7 +283,7 @@ def _lost(device: NvmlDevice) -> bool:
 def _told(device: NvmlDevice) -> bool:
     """The size of the device is known, or that it has none of its own."""
     sizes = (device.memory, device.memory_v2)
-    known = any(one and (one.total if one.code == 0 else one.code == NOT_SUPPORTED) for one in sizes)
+    known = any(one and (one.total if one.code == SUCCESS else one.code == NOT_SUPPORTED) for one in sizes)
     return device.handle == 0 and (device.mig_mode == 1 or known)
 
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
-from edgeagent.host.nvml import ALL, FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, NO_INSTANCE, NOT_FOUND
+from edgeagent.facts.codes import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, NOT_FOUND
+from edgeagent.host.nvml import ALL, NO_INSTANCE
 from edgeagent.host.power import Power, address
 
 log = logging.getLogger(__name__)

@@ -11,15 +11,12 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from edgeagent.facts.codes import DRIVER_NOT_LOADED, LIB_RM_VERSION_MISMATCH, LIBRARY_NOT_FOUND
 from edgeagent.memory.devices import NAMELESS, doubtful, judge
 from edgeagent.memory.types import Board, BoardKind, Device, Health
 
 if TYPE_CHECKING:
     from edgeagent.facts import BoardFiles, MemInfo, Nvml, Reading
-
-DRIVER_NOT_LOADED = 9
-LIBRARY_NOT_FOUND = 12
-LIB_RM_VERSION_MISMATCH = 18
 
 # What a module is, by the first four digits of its part number (NVIDIA's board ids).
 _MODULES = frozenset(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from edgeagent.facts import MemoryKind, MigInstance, NvmlDevice, NvmlMemory
+from edgeagent.facts.codes import GPU_IS_LOST, NOT_SUPPORTED, RESET_REQUIRED, SUCCESS, UNKNOWN
 from edgeagent.memory.types import Device, Health
 
 if TYPE_CHECKING:
@@ -19,11 +20,6 @@ NAMELESS = "NVIDIA GPU"
 MOST_BYTES = 1 << 52
 """More memory than any GPU has (4 PiB): such a figure is a fault of the driver, or a minus one."""
 
-NOT_SUPPORTED = 3
-GPU_IS_LOST = 15
-RESET_REQUIRED = 16
-UNKNOWN = 999
-"""What many drivers answer for a card that has fallen off the bus."""
 _FAILING = (GPU_IS_LOST, RESET_REQUIRED, UNKNOWN)
 
 # "(nvgpu)" and "NVIDIA Thor" are the names that NVIDIA's own tools tell integrated Tegra GPUs by.
@@ -86,9 +82,9 @@ def _like_a_tegra_part(device: NvmlDevice, *, alone: bool, meminfo: MemInfo | No
     if device.handle != 0:
         return alone
     memory = device.memory_v2 or device.memory
-    total = memory.total if memory and memory.code == 0 else None
+    total = memory.total if memory and memory.code == SUCCESS else None
     if not total:
-        return memory is None or memory.code in (0, NOT_SUPPORTED)
+        return memory is None or memory.code in (SUCCESS, NOT_SUPPORTED)
     # A driver that answers with the whole host memory speaks of no card of its own.
     return meminfo is not None and abs(total - meminfo.total) <= meminfo.total // 100
 
@@ -160,7 +156,7 @@ def _undivided(parent: NvmlDevice) -> Device:
 def _memory(v1: NvmlMemory | None, v2: NvmlMemory | None) -> tuple[int | None, int | None, str]:
     """(total, reserved, what is wrong). Reserved is None with the first call only: that call does not tell it."""
     for memory in (v2, v1):
-        if memory is not None and memory.code == 0 and memory.total:
+        if memory is not None and memory.code == SUCCESS and memory.total:
             figures = {"total": memory.total, "reserved": memory.reserved, "used": memory.used}
             for name, figure in figures.items():
                 if figure is not None and figure > MOST_BYTES:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from edgeagent import quantity
 from edgeagent.facts import PID_MAX
+from edgeagent.facts.codes import FUNCTION_NOT_FOUND, NOT_SUPPORTED, SUCCESS
 from edgeagent.memory.devices import apart
 
 if TYPE_CHECKING:
     from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlProcess, NvmlProcesses
     from edgeagent.memory.types import Device
 
-_NO_LIST = (0, 3, 13)
+_NO_LIST = (SUCCESS, NOT_SUPPORTED, FUNCTION_NOT_FOUND)
 """Success, not supported and function not found: after any other code a list is not empty but unread."""
 
 
@@ -37,12 +38,12 @@ def listed(nvml: Nvml, devices: Sequence[Device], memory_limit: int | None) -> t
     rows: dict[int, int | None] = {}
     asked = [device for device in devices if device.health not in ("lost", "asleep")]
     for device, parts in zip(asked, _find(nvml, asked), strict=True):
-        if not parts or any(part.compute is None or part.compute.code != 0 for part in parts):
+        if not parts or any(part.compute is None or part.compute.code != SUCCESS for part in parts):
             return None, f"NVML lists no processes of {device.name}"
         lists = [one for part in parts for one in _lists(part) if one is not None]
         if any(one.code not in _NO_LIST for one in lists):
             return None, f"NVML lists only a part of the processes of {device.name}"
-        merged = _merged(one for one in lists if one.code == 0)
+        merged = _merged(one for one in lists if one.code == SUCCESS)
         limit = device.total_bytes or memory_limit
         reason = _implausible(merged, limit)
         if reason:
@@ -69,7 +70,7 @@ def in_use(nvml: Nvml, devices: Sequence[Device]) -> int | None:
 
 
 def _used(device: NvmlDevice | MigInstance) -> int | None:
-    answers = [memory for memory in (device.memory_v2, device.memory) if memory is not None and memory.code == 0]
+    answers = [memory for memory in (device.memory_v2, device.memory) if memory is not None and memory.code == SUCCESS]
     if not answers:
         return None
     total, used, free, reserved = answers[0].total, answers[0].used, answers[0].free, answers[0].reserved

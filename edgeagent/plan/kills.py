@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from edgeagent.facts.codes import SUCCESS
 from edgeagent.plan import messages, victims
 from edgeagent.plan.pressure import READINGS, fastest_drop
 from edgeagent.plan.types import Finding, Kill
@@ -176,7 +177,7 @@ def _mps(view: PodView, host: HostFacts) -> str:
     if any(pid in clients for pid, _ in view.use.processes):
         return "it is a client of an MPS server, and one that is killed at work takes the others with it"
     served = any(process.name.startswith(_MPS) for process in host.processes.values())
-    told = bool(lists) and all(one is not None and one.code == 0 for one in lists)
+    told = bool(lists) and all(one is not None and one.code == SUCCESS for one in lists)
     return "an MPS server runs, and the driver does not tell who its clients are" if served and not told else ""
 
 

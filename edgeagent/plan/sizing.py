@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from edgeagent import quantity
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY
+from edgeagent.facts.codes import DRIVER_NOT_LOADED
 from edgeagent.memory import budgets, pools, requests
-from edgeagent.memory.board import DRIVER_NOT_LOADED
 from edgeagent.plan import capacity, hardware, lastgood
 from edgeagent.plan.state import Published, State
 

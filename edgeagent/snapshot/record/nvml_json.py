@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgeagent.host.nvml import FUNCTION_NOT_FOUND
+from edgeagent.facts.codes import FUNCTION_NOT_FOUND, UNKNOWN
 
 if TYPE_CHECKING:
     from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcesses
 
 Json = dict[str, Any]
-
-_UNKNOWN_ERROR = 999
-"""nvml.h, NVML_ERROR_UNKNOWN: where a call failed and the sample does not say how."""
 
 
 def document(nvml: Nvml | None) -> Json:
@@ -22,12 +19,12 @@ def document(nvml: Nvml | None) -> Json:
     ``nvml`` None: it gave no answer at all, which is written as a failure to initialise.
     """
     if nvml is None:
-        return {"library": "present", "init": _UNKNOWN_ERROR}
+        return {"library": "present", "init": UNKNOWN}
     if nvml.library == "absent":
         return {"library": "absent"}
     if nvml.init:
         return {"library": "present", "init": nvml.init}
-    count: Json = {"code": _UNKNOWN_ERROR} if nvml.count is None else {"code": 0, "value": nvml.count}
+    count: Json = {"code": UNKNOWN} if nvml.count is None else {"code": 0, "value": nvml.count}
     return {
         "library": "present",
         "init": 0,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
-from edgeagent.host.nvml import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND
+from edgeagent.facts.codes import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND
 from edgeagent.host.nvml_replay import ABSENT, parse
 from edgeagent.snapshot.record import nvml_json
 from tests.unit.host.nvml_documents import DOCUMENTS
