@@ -13,13 +13,13 @@ import sys
 from collections.abc import Sequence
 
 from edgeagent import __version__
-from edgeagent.cli import config, demo, explain, history, install, record, run, uninstall
+from edgeagent.cli import config, demo, explain, fleet, history, install, record, run, uninstall
 from edgeagent.cli.arguments import ALREADY_RUNNING, OK, PROBLEMS, USAGE, Parser
 from edgeagent.errors import AlreadyRunningError, EdgeAgentError, InputError
 
 __all__ = ["ALREADY_RUNNING", "OK", "PROBLEMS", "USAGE", "main"]
 
-COMMANDS = (run, demo, explain, history, record, config, install, uninstall)
+COMMANDS = (run, demo, explain, history, record, fleet, config, install, uninstall)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

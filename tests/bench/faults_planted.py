@@ -260,8 +260,8 @@ FAULTS: tuple[Fault, ...] = (
         NEED,
         "what is leaving is not taken off",
         DECIDE,
-        "max(0, danger.need - used.leaving_shared)",
-        "max(0, danger.need)",
+        "shortfall=max(0, danger.need - leaving)",
+        "shortfall=max(0, danger.need)",
     ),
     Fault(
         NEED,
@@ -493,8 +493,8 @@ FAULTS: tuple[Fault, ...] = (
         SINGLE,
         "the grace is not waited for",
         VICTIMS,
-        "holding = {victim.at + victim.grace + STUCK_SECONDS: victim",
-        "holding = {victim.at + STUCK_SECONDS: victim",
+        "return victim.at + victim.grace + STUCK_SECONDS",
+        "return victim.at + STUCK_SECONDS",
     ),
     Fault(
         NEED,
@@ -530,8 +530,8 @@ FAULTS: tuple[Fault, ...] = (
         SINGLE,
         "nobody is ever stuck",
         VICTIMS,
-        "holding = {victim.at + victim.grace + STUCK_SECONDS: victim",
-        "holding = {victim.at + victim.grace + 1e9: victim",
+        "return victim.at + victim.grace + STUCK_SECONDS",
+        "return victim.at + victim.grace + 1e9",
     ),
     Fault(SINGLE, "the board settles for a second", VICTIMS, "HOLD_DOWN_SECONDS = 10.0", "HOLD_DOWN_SECONDS = 1.0"),
     Fault(
@@ -624,7 +624,7 @@ FAULTS: tuple[Fault, ...] = (
         ANSWER,
         "a refusal is forgotten",
         VICTIMS,
-        'return Obstacle("blocked", until - now, why) if until > now else None',
+        'return Obstacle("blocked", end - now, why) if end > now else None',
         "return None",
     ),
     Fault(

@@ -70,7 +70,7 @@ class Danger:
         if usable < floor:
             self.need = floor + 128 * MIB - usable
         elif ahead < floor:
-            self.need = int(floor + 128 * MIB - ahead)
+            self.need = floor + 128 * MIB - int(ahead)
 
     def _falls(self, spare: float) -> list[float]:
         """Rates of fall, over the time to the floor at 2 GiB/s (0.05 to 0.4 s), or 0.05 s for a quarter of the way."""

@@ -225,7 +225,8 @@ class Judge:
         holders = {row.uid for row in look.sample.rows if not row.stray}
         for uid, victim in [*self.kept.victims.items(), *(self.going or {}).items()]:
             alone = not victim.processes and uid in present  # no process was ever named: then its object tells
-            held = uid in holders or bool(alive & victim.processes) or alone if known else not victim.released
+            unseen = not known and not victim.released and bool(victim.processes)
+            held = alone or unseen or (known and (uid in holders or bool(alive & victim.processes)))
             if not held and not victim.released:
                 self.kept.settle_until = look.now + SETTLES
             if self.going is not None and uid in self.going:

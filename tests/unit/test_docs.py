@@ -24,7 +24,19 @@ from edgeagent.quantity import GIB, MIB
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-COMMANDS = ("run", "explain", "history", "record", "demo", "config check", "install", "uninstall")
+COMMANDS = (
+    "run",
+    "explain",
+    "history",
+    "record",
+    "demo",
+    "fleet observe",
+    "fleet enforce",
+    "fleet",
+    "config check",
+    "install",
+    "uninstall",
+)
 CONFIGURATIONS = ("# /etc/edgeagent", "# try.yaml", "# observe.yaml")
 """How the examples of configurations begin."""
 
@@ -123,7 +135,7 @@ def section(command: str) -> str:
 
 def test_every_command_is_documented_and_no_other(capsys: pytest.CaptureFixture[str]) -> None:
     top = commands(help_of("", capsys))
-    below = {f"config {action}" for action in commands(help_of("config", capsys))}
+    below = {f"{name} {action}" for name in ("config", "fleet") for action in commands(help_of(name, capsys))}
 
     assert (top - {"config"}) | below == set(COMMANDS)
     assert set(re.findall(r"^## edgeagent (.+)$", page("reference/cli.md"), re.MULTILINE)) == set(COMMANDS)
