@@ -7,6 +7,7 @@ it out, show it. Nothing in the cycle waits for the API server or for a driver.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import random
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeagent.cluster import naming
-from edgeagent.cluster.credentials import Credentials
+from edgeagent.cluster.credentials import KUBELET_KUBECONFIG, Credentials
 from edgeagent.facts import Facts, HostFacts, KubeletSettings
 from edgeagent.host.files import RootFiles
 from edgeagent.host.reader import BoardReader, nvml_source
@@ -44,10 +45,10 @@ log = logging.getLogger(__name__)
 
 UNDECIDED: frozenset[Outcome] = frozenset({"unknown", "recovered", "throttled"})
 """Answers that say nothing about whether evicting is allowed."""
+FIRST_LOOK = 0.5
+"""Seconds for which the first cycle waits to know whether there is a cluster."""
 PUBLISHED = "CapacityPublished"
 """The event that waits for its write."""
-KUBELET_KUBECONFIG = "agent/kubelet.kubeconfig"
-"""The kubelet's own credential, below K3s' data directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +80,8 @@ class Agent:
         self.plan: Plan | None = None
         self.host: HostFacts | None = None
         """The last sample, with the newest reading of the memory."""
-        self.eviction_refused = ""
-        """Why the API server does not let this agent evict; empty when it does, or was not asked."""
+        self.eviction_refused: tuple[int, str] | None = None
+        """Status and words with which the API server does not let this agent evict; None: it does, or was not asked."""
         self._evicting: Plan | None = None
         self.evictions: Counter[tuple[str, str]] = Counter()
         """Eviction calls by (breach, outcome)."""
@@ -124,6 +125,9 @@ class Agent:
         link = asyncio.create_task(self.link.run(), name="cluster link")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         try:
+            # What runs standalone is to say so from its first cycle on; files are read in no time, if at all.
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.link.looked.wait(), FIRST_LOOK)
             while not stop.is_set():
                 await self.cycle()
                 shown(self)
@@ -135,7 +139,7 @@ class Agent:
                 task.cancel()
             await asyncio.gather(link, stopping, return_exceptions=True)
             await self._saved()
-            self._keep()
+            self._keep(last=True)
             await self._saved()
             await self.chronicle.close()
             self.reader.close()
@@ -175,10 +179,7 @@ class Agent:
         for kill in plan.kills:
             result = await asyncio.to_thread(self._killer.kill, kill)
             self.chronicle.killed(result)
-            ends = [outcome for _, outcome in result.outcomes]
-            self.kills.update(ends)
-            if "killed" in ends:
-                log.warning("MemoryBudgetKilled pod %s: %s", kill.key, kill.message)
+            self.kills.update(outcome for _, outcome in result.outcomes)
             self.state = outcomes.killed(self.state, plan, result, self.now())
         alarm = next((finding.summary for finding in plan.findings if finding.id == CRITICAL), "")
         if alarm and alarm != self._alarm:
@@ -186,7 +187,10 @@ class Agent:
         self._alarm = alarm
 
     def _chronicle(self, plan: Plan, host: HostFacts) -> None:
-        self.chronicle.saw(self.state, plan, memory_at=host.meminfo.at, read_at=host.attributed_at, node=self.link.node)
+        done = self.chronicle.saw(
+            self.state, plan, memory_at=host.meminfo.at, read_at=host.attributed_at, node=self.link.node
+        )
+        self.outbox.tell(done)
 
     def hand_over(self, plan: Plan) -> None:
         """Give a plan to those who carry it out."""
@@ -198,7 +202,7 @@ class Agent:
         reconciler.node.wish(plan.node.requests, cluster.node if cluster else None, published)
         if reconciler.evict(plan.evictions):
             self._evicting = plan
-        self.outbox.tell(self.chronicle.named([event for event in plan.events if event.reason != PUBLISHED]))
+        self.outbox.tell([event for event in plan.events if event.reason != PUBLISHED])
 
     async def _pause(self, stopping: asyncio.Task[bool]) -> None:
         """Until the next reading is due, the cluster's view changes, or the agent stops."""
@@ -222,6 +226,7 @@ class Agent:
         folder = self._options.state_dir
         if folder is None or self.host is None:
             return
+        await asyncio.to_thread(statefile.tidy, folder)
         document = await asyncio.to_thread(statefile.read, folder)
         if document is None:
             return
@@ -233,12 +238,12 @@ class Agent:
         root = str(self._options.host_root.absolute())
         return keeping.Origin(host.files.boot_id, root, host.files.machine_id)
 
-    def _keep(self) -> None:
-        """Write what outlives the process, in the background and only when it changed."""
+    def _keep(self, *, last: bool = False) -> None:
+        """Write what outlives the process, in the background and only when it changed; ``last``: however little."""
         if self._options.state_dir is None or self.host is None or (self._saving and not self._saving.done()):
             return
         document = keeping.kept(self.state, self._origin(self.host))
-        if document != self._kept:
+        if document != self._kept and (last or keeping.worth(self._kept, document)):
             self._kept = document
             self._saving = asyncio.create_task(self._save(self._options.state_dir, document), name="state file")
 
@@ -267,7 +272,9 @@ class Agent:
         breach = next(one.breach for one in plan.evictions if one.uid == result.uid)
         self.evictions[breach, result.outcome] += 1
         if result.outcome not in UNDECIDED:
-            self.eviction_refused = result.message if result.outcome in ("forbidden", "unauthorized") else ""
+            self.eviction_refused = None
+            if result.outcome in ("forbidden", "unauthorized") and result.code is not None:
+                self.eviction_refused = (result.code, result.message)
         self.state, events = outcomes.learn(self.state, plan, result, self.now())
         self.outbox.tell(self.chronicle.answered(result, events))
         self._wake.set()

@@ -32,7 +32,10 @@ def size(value: Any) -> int:
     """Bytes, 0 or more."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(f"expected {_SIZE_HINT}")  # noqa: TRY004 (one error type for a wrong value)
-    amount = quantity.parse(value)
+    try:
+        amount = quantity.parse(value)
+    except ValueError:
+        raise ValueError(f"expected {_SIZE_HINT}") from None
     if amount < 0:
         raise ValueError(f"expected {_SIZE_HINT}, not below 0")
     return amount
@@ -41,7 +44,10 @@ def size(value: Any) -> int:
 def size_or_percent(value: Any) -> int | str:
     """Bytes, or a percentage as it is written."""
     if isinstance(value, str) and value.endswith("%"):
-        quantity.percent(value, 0)
+        try:
+            quantity.percent(value, 0)
+        except ValueError:
+            raise ValueError("expected a percentage from 0% to 100%") from None
         return value
     return size(value)
 

@@ -59,6 +59,7 @@ def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
         raise InputError(f"{options.host_root}: is no directory")
     runtime = dirs.prepare(dirs.runtime(options.runtime_dir, os.environ))
     with lock.only_instance(runtime):
+        dirs.forget_address(runtime)  # that of a process which was killed
         writer = logs.start("INFO", os.environ)
         try:
             asyncio.run(_serve(options, loaded, runtime, writer))
@@ -89,11 +90,12 @@ async def _serve(options: Options, loaded: _Loaded, runtime: Path, writer: logs.
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
 
-    def reload() -> None:
-        _reload(agent, status, notifier, loaded.load)
-
-    loop.add_signal_handler(signal.SIGHUP, reload)
-    following = asyncio.create_task(mounted.follow(loaded.folder, loaded.version, reload), name="mounted configuration")
+    wanted = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, wanted.set)
+    beside = (
+        asyncio.create_task(reloads(wanted, agent, status, notifier, loaded.load), name="reload"),
+        asyncio.create_task(mounted.follow(loaded.folder, loaded.version, wanted.set), name="mounted configuration"),
+    )
     unlocked = shield.lock_memory()
     if unlocked:
         log.warning("memory is not locked, so the agent may be slow when the board runs out of it: %s", unlocked)
@@ -106,15 +108,17 @@ async def _serve(options: Options, loaded: _Loaded, runtime: Path, writer: logs.
             log.info("%s, mode %s", _sentence(agent), agent.config.mode)
             notifier.ready(_sentence(agent))
         notifier.alive()
-        if following.done():
-            following.result()
+        for task in beside:
+            if task.done():
+                task.result()
 
     try:
         await agent.run(stop, after_cycle)
         log.info("stopping; what was published stays on the node")
         notifier.stopping()
     finally:
-        following.cancel()
+        for task in beside:
+            task.cancel()
         await server.stop()
         dirs.forget_address(runtime)
         notifier.close()
@@ -138,18 +142,27 @@ async def listen(serve: Serve, runtime: Path) -> Server:
     return server
 
 
-def _reload(agent: Agent, status: Status, notifier: notify.Notifier, load: Callable[[], Config]) -> None:
-    """Take the new configuration whole, or keep the old one whole."""
-    notifier.reloading()
-    try:
-        agent.config = load()
-        status.reload_ok = True
-        log.info("the configuration was read again")
-    except ConfigError as error:
-        status.reload_ok = False
-        for problem in error.problems:
-            log.error("the configuration stays as it was: %s", problem)  # noqa: TRY400 (a sentence, no stack)
-    notifier.ready()
+async def reloads(
+    wanted: asyncio.Event, agent: Agent, status: Status, notifier: notify.Notifier, load: Callable[[], Config]
+) -> None:
+    """Whenever it is ``wanted``, take the new configuration whole, or keep the old one whole.
+
+    ``load`` runs in a thread: a file that is read slowly must not stop the cycles. One runs at a time, and what is
+    wanted meanwhile is done after it, because it may have read the older files.
+    """
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        notifier.reloading()
+        try:
+            agent.config = await asyncio.to_thread(load)
+            status.reload_ok = True
+            log.info("the configuration was read again")
+        except ConfigError as error:
+            status.reload_ok = False
+            for problem in error.problems:
+                log.error("the configuration stays as it was: %s", problem)  # noqa: TRY400 (a sentence, no stack)
+        notifier.ready()
 
 
 def _stretch_watchdog(notifier: notify.Notifier, config: Config) -> None:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 FOREIGN_PIDS = "attribution is not available: the processes that NVML lists in a WSL guest are those of Windows"
 SLOWEST_CYCLE = 30.0
 """Seconds without a completed cycle after which only a restart helps; at least ten intervals."""
-FORBIDDEN = 403
 COST_SECONDS = 10.0
 """How often the agent looks at its own cost."""
 
@@ -134,8 +133,9 @@ class Status:
     def _refused(self, outcome: NodeOutcome | None) -> Iterator[Refused]:
         for one in outcome.refused if outcome else ():
             yield Refused(part=one.part, code=one.code, message=one.message)
-        if self._agent.eviction_refused:
-            yield Refused(part="evict", code=FORBIDDEN, message=self._agent.eviction_refused)
+        if self._agent.eviction_refused is not None:
+            code, message = self._agent.eviction_refused
+            yield Refused(part="evict", code=code, message=message)
 
     @staticmethod
     def _carries(plan: Plan) -> bool:

@@ -8,9 +8,12 @@ bytes; ``SOURCE_DATE_EPOCH`` stands in for the commit's time.
 from __future__ import annotations
 
 import argparse
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 
-from recipe import bundle, debian, wheels
+from recipe import bundle, debian, tools, wheels
 from recipe.targets import MACHINES, ROOT
 
 
@@ -21,14 +24,20 @@ def main() -> None:
     parser.add_argument("--only", choices=("wheel", "deb"), help="wheel: no Debian packages; deb: no offline bundle")
     parser.add_argument("--arch", choices=MACHINES, action="append", help="default: each")
     arguments = parser.parse_args()
+    if arguments.only != "wheel" and not shutil.which("dpkg-deb"):
+        parser.error("needs dpkg-deb, which Debian and Ubuntu have; without it: --only wheel")
     arguments.out.mkdir(parents=True, exist_ok=True)
-    for path in build(arguments.out.resolve(), arguments.only, arguments.arch or list(MACHINES)):
+    try:
+        made = build(arguments.out.resolve(), arguments.only, arguments.arch or list(MACHINES))
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(f"failed, see above: {shlex.join(map(str, error.cmd))}") from None
+    for path in made:
         print(path)  # noqa: T201 (its answer)
 
 
 def build(out: Path, only: str | None, architectures: list[str]) -> list[Path]:
     """Build into ``out``; the files."""
-    own, sdist = wheels.build(out)
+    own, sdist = wheels.build(out, tools.epoch())
     made = [own, sdist]
     if only == "wheel":
         return made

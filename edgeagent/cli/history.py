@@ -99,13 +99,13 @@ def _read(folder: Path) -> History:
 
 
 def _asked(one: dict[str, Any], arguments: argparse.Namespace) -> bool:
-    from edgeagent.plan import history
+    from edgeagent.plan import describing
 
     pod = one["pod"]
     if arguments.pod and (pod is None or f"{pod['namespace']}/{pod['name']}" != arguments.pod):
         return False
     # When a clock was not set, nobody knows how long ago that was.
-    return not (arguments.since and one["wall_plausible"] and history.parsed(one["wall"]) < arguments.since)
+    return not (arguments.since and one["wall_plausible"] and describing.seconds(one["wall"]) < arguments.since)
 
 
 def _print_text(found: History, folder: Path, *, asked: bool) -> None:

@@ -49,6 +49,11 @@ def root_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def below(root: Path) -> str:
+    """The line that says where the paths of a report are, unless it is this very machine."""
+    return "" if root == Path("/") else f"below {root}:\n"
+
+
 def needs_root(root: Path, command: str) -> None:
     """Check that ``root`` is a folder and, where it is this machine's, that this is its administrator.
 
@@ -77,6 +82,14 @@ def _install(arguments: argparse.Namespace) -> int:
         start=not arguments.no_start,
         force=arguments.force,
     )
-    report = install(wish, systemd.Systemd(root), program.find(root))
-    print(report.text("nothing to do: everything is as edgeagent install leaves it"))
+    path, problems = program.seen(program.here(), root), tuple[str, ...]()
+    try:
+        path = program.find(root)
+    except InputError as error:
+        if not wish.dry:
+            raise
+        problems = error.problems
+    report = install(wish, systemd.Systemd(root), path)
+    report.problems += problems
+    print(below(root) + report.text("nothing to do: everything is as edgeagent install leaves it"))
     return PROBLEMS if report.problems else OK

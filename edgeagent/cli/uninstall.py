@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeagent.cli.arguments import OK, PROBLEMS
-from edgeagent.cli.install import needs_root, root_option
+from edgeagent.cli.install import below, needs_root, root_option
 from edgeagent.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ def add(commands: Commands) -> None:
         "--force",
         action="store_true",
         help="remove labels that running pods need and files that were edited, and the files even if the node stays",
+    )
+    parser.add_argument(
+        "--keep-needed",
+        action="store_true",
+        help="leave the labels that running pods need, and take the rest off the node",
     )
     extent = parser.add_mutually_exclusive_group()
     extent.add_argument("--keep-config", action="store_true", help="leave /etc/edgeagent whole")
@@ -56,12 +61,13 @@ def _uninstall(arguments: argparse.Namespace) -> int:
         root=root,
         files=not arguments.node_only,
         force=arguments.force,
+        keep_needed=arguments.keep_needed,
         keep_config=arguments.keep_config,
         purge=arguments.purge,
     )
     cluster = None if arguments.files_only else Cluster(settings, root, arguments.kubeconfig)
     report = uninstall(wish, settings, Systemd(root), cluster)
-    print(report.text("nothing to do"))
+    print((below(root) if wish.files else "") + report.text("nothing to do"))
     return PROBLEMS if report.problems else OK
 
 

@@ -10,6 +10,8 @@ from edgeagent.errors import AnswerError
 
 LONGEST_PAUSE = 300.0
 """Seconds: a pause longer than this is taken for a fault of whoever asked for it."""
+LONGEST_MESSAGE = 1024
+"""Characters: what an answer says goes into logs, events, records and the endpoint. A note of an event has no more."""
 
 
 def answer_error(code: int, headers: Mapping[str, str], body: bytes) -> AnswerError:
@@ -19,7 +21,7 @@ def answer_error(code: int, headers: Mapping[str, str], body: bytes) -> AnswerEr
     except ValueError:
         found = None
     if not isinstance(found, dict) or found.get("kind") != "Status":
-        found = {"message": body[:512].decode("utf-8", "replace")}
+        found = {"message": body[: 4 * LONGEST_MESSAGE + 4].decode("utf-8", "replace")}
     error = status_error(found, code)
     return AnswerError(
         code,
@@ -39,11 +41,18 @@ def status_error(status: Any, code: int = 500) -> AnswerError:
     wait = details.get("retryAfterSeconds")
     return AnswerError(
         given if isinstance(given, int) else code,
-        reason=str(found.get("reason") or ""),
-        message=str(found.get("message") or ""),
-        causes=[str(_object(cause).get("reason") or "") for cause in causes] if isinstance(causes, list) else (),
+        reason=_text(found.get("reason")),
+        message=_text(found.get("message")),
+        causes=[_text(_object(cause).get("reason")) for cause in causes] if isinstance(causes, list) else (),
         retry_after=float(min(wait, LONGEST_PAUSE)) if isinstance(wait, int) and wait > 0 else None,
     )
+
+
+def _text(value: Any) -> str:
+    """What was said, cut where it is too long; half of a surrogate pair, which can be sent nowhere, is a ``?``."""
+    told = str(value or "")
+    told = told if len(told) <= LONGEST_MESSAGE else f"{told[: LONGEST_MESSAGE - 1]}…"
+    return told.encode(errors="replace").decode()
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -18,6 +18,8 @@ from edgeagent.cluster.access import Access, Tls, read_token
 from edgeagent.errors import NoCredentialsError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+KUBELET_KUBECONFIG = "agent/kubelet.kubeconfig"
+"""The kubelet's own credential, below K3s' data directory."""
 _Stamp = tuple[tuple[int, int, int, int] | None, ...]
 
 
@@ -30,7 +32,7 @@ class Credentials:
         environ: the process environment.
         service_account: folder of the projected token and CA.
         k3s: kubeconfig of the K3s agent's kubelet.
-        root: host root below which ``k3s`` and the absolute paths inside it lie.
+        root: host root below which ``k3s`` lies, and the absolute paths inside any kubeconfig that is below it.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class Credentials:
         *,
         environ: Mapping[str, str] = os.environ,
         service_account: Path = SERVICE_ACCOUNT,
-        k3s: Path | None = Path("/var/lib/rancher/k3s/agent/kubelet.kubeconfig"),
+        k3s: Path | None = Path("/var/lib/rancher/k3s", KUBELET_KUBECONFIG),
         root: Path = Path("/"),
     ) -> None:
         self.problem = ""
@@ -100,7 +102,9 @@ class Credentials:
 
     def _load(self) -> Access:
         if self._explicit:
-            return kubeconfig.load(self._explicit, self._access)
+            # A file of the host's, seen from a pod, names its certificates as the host does.
+            below = all(path.is_relative_to(self._root) for path in self._explicit)
+            return kubeconfig.load(self._explicit, self._access, self._root if below else Path("/"))
         if self._environ.get("KUBERNETES_SERVICE_HOST") and (self._service_account / "token").exists():
             return self._in_cluster()
         if self._k3s is not None and kubeconfig.there(self._k3s):

@@ -47,6 +47,8 @@ class BoardFiles:
     """Entries under ``/proc/driver/nvidia/gpus``."""
     nvml_library: str | None = None
     """Version in the file name of the NVML library; looked for where a driver is loaded."""
+    kernel: str | None = None
+    """Release of the kernel, as ``/proc/sys/kernel/osrelease`` has it: ``5.15.148-tegra``."""
     wsl: bool = False
     """A WSL2 kernel (``/proc/sys/kernel/osrelease`` or ``/dev/dxg``)."""
     cpuless_numa_bytes: int = 0

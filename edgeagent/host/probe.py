@@ -55,6 +55,7 @@ def probe(files: Files, *, arch: str | None = None, page_size: int | None = None
         proc_driver=driver,
         proc_gpus=len(names(files, "proc/driver/nvidia/gpus")),
         nvml_library=None if driver is None else _library(files),
+        kernel=_line(files, "proc/sys/kernel/osrelease") or None,
         wsl="microsoft" in (_line(files, "proc/sys/kernel/osrelease") or "").lower() or there(files, "dev/dxg"),
         cpuless_numa_bytes=_cpuless(files),
         page_size=page_size or os.sysconf("SC_PAGE_SIZE"),

@@ -6,6 +6,7 @@ What is to be done is known before anything is: :func:`compare` and :func:`remov
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -61,12 +62,10 @@ def compare(root: Path, files: Iterable[File], *, force: bool) -> Comparison:
     problems: list[str] = []
     for file in files:
         found = content(root, file.path)
-        if found == file.content:
+        if found == file.content or (found is not None and file.personal):
             continue
         if found is None or marks.author(found) == "ours":
             writes.append(Write(file, file.path))
-        elif file.personal:
-            continue
         elif force:
             writes.append(Write(file, file.path, backup=True))
         elif marks.author(found) == "edited":
@@ -90,11 +89,16 @@ def write(root: Path, due: Write) -> str | None:
     target = place(root, due.target)
     try:
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        kept = _put_aside(target) if due.backup else None
-        dirs.write(target, due.file.content)
+        kept = _keep(target) if due.backup else None
+        try:
+            dirs.write(target, due.file.content)
+        except OSError:
+            if kept:
+                kept.unlink()
+            raise
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
-    return kept
+    return str(kept) if kept else None
 
 
 def removable(root: Path, paths: Iterable[str], *, force: bool) -> tuple[list[str], list[str]]:
@@ -116,6 +120,18 @@ def removable(root: Path, paths: Iterable[str], *, force: bool) -> tuple[list[st
             why = "was edited" if by == "edited" else "was not written by edgeagent install"
             kept.append(f"{path} {why} and is kept (--force removes it)")
     return gone, kept
+
+
+def backups(root: Path, path: str) -> list[str]:
+    """What a write over ``path`` has put aside.
+
+    Raises:
+        InputError: a link leads out of ``root``.
+    """
+    beside = place(root, path)
+    name = re.compile(re.escape(beside.name + BACKUP) + r"\d*", re.ASCII)
+    found = sorted(entry.name for entry in beside.parent.glob(f"*{BACKUP}*") if name.fullmatch(entry.name))
+    return [f"{path.rpartition('/')[0]}/{entry}" for entry in found]
 
 
 def remove(root: Path, path: str) -> None:
@@ -173,9 +189,14 @@ def place(root: Path, path: str) -> Path:
     return found
 
 
-def _put_aside(target: Path) -> str:
-    """Give the file another name that nothing has yet."""
-    names = (target.with_name(f"{target.name}{BACKUP}{number or ''}") for number in range(1000))
-    free = next(name for name in names if not os.path.lexists(name))
-    target.rename(free)
-    return str(free)
+def _keep(target: Path) -> Path:
+    """Give the file a second name that nothing has yet. The first one stays until something else takes it over."""
+    number = 0
+    while True:
+        free = target.with_name(f"{target.name}{BACKUP}{number or ''}")
+        try:
+            os.link(target, free, follow_symlinks=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return free

@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from edgeagent.cluster import naming, node, pods
 from edgeagent.cluster.client import Client
-from edgeagent.cluster.credentials import Credentials
+from edgeagent.cluster.credentials import KUBELET_KUBECONFIG, Credentials
 from edgeagent.cluster.objects import ObjectError
 from edgeagent.errors import AnswerError, ClusterError, NoCredentialsError
 from edgeagent.host import k3s
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from edgeagent.plan.removal import Removal
     from edgeagent.plan.types import Request
 
-KUBELET_KUBECONFIG = "agent/kubelet.kubeconfig"
-"""The kubelet's own credential, below K3s' data directory."""
 SETTLE_SECONDS = 2.0
-"""After this long an agent that still runs somewhere has put back what was removed."""
+"""After this long an agent that still runs somewhere has put back what was removed for the first time.
+
+Later it waits for longer, up to minutes; so the pods of a DaemonSet are looked for by name.
+"""
+AGENT_LABEL = ("app.kubernetes.io/name", "edgeagent")
+"""What the pods of every DaemonSet of ours bear, be it from kustomize, a file or the chart."""
 _NOT_FOUND = 404
 
 Found = Literal["read", "no node", "no cluster", "unreachable"]
@@ -48,6 +51,8 @@ class Look:
     """The node's name, as far as it is known without the API server."""
     why: str = ""
     removal: Removal | None = None
+    agents: tuple[str, ...] = ()
+    """Live pods of a DaemonSet of the agent's on this node."""
 
 
 class Cluster:
@@ -85,7 +90,8 @@ class Cluster:
                 if name is None:
                     return Look("unreachable", None, "which node this is is not certain; give --node")
                 found = node.parse(await client.request("GET", _path(name)))
-                return Look("read", name, "", removal(found, await _pods(client, name), force=force))
+                listed = await _listed(client, name)
+                return Look("read", name, "", removal(found, _pods(listed), force=force), agents(listed))
         except NoCredentialsError as error:
             # With credentials that were named, or K3s' own, there is a cluster: they cannot be used just now.
             return Look("unreachable" if self._expected else "no cluster", name, str(error))
@@ -138,13 +144,34 @@ def _machine_id(files: Files) -> str | None:
         return None
 
 
-async def _pods(client: Client, name: str) -> tuple[PodFacts, ...] | None:
-    """The pods of the node; None where one cannot be known, which may be the one that needs a label."""
+async def _listed(client: Client, name: str) -> list[Any] | None:
+    """The pods of the node as the API server has them; None where it refuses."""
     try:
         listed = await client.request("GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={name}"})
-        return tuple(pods.parse(item) for item in listed.get("items") or ())
-    except (AnswerError, ObjectError):
+    except AnswerError:
         return None
+    return listed.get("items") or []
+
+
+def _pods(listed: list[Any] | None) -> tuple[PodFacts, ...] | None:
+    """The pods; None where one cannot be known, which may be the one that needs a label."""
+    try:
+        return None if listed is None else tuple(pods.parse(item) for item in listed)
+    except ObjectError:
+        return None
+
+
+def agents(listed: list[Any] | None) -> tuple[str, ...]:
+    """Those of the pods in which an agent runs, also one that waits before it puts back what was removed."""
+    found = []
+    for item in listed or ():
+        try:
+            pod = pods.parse(item)
+        except ObjectError:
+            continue
+        if pod.live and (item["metadata"].get("labels") or {}).get(AGENT_LABEL[0]) == AGENT_LABEL[1]:
+            found.append(pod.key)
+    return tuple(sorted(found))
 
 
 def _path(name: str) -> str:

@@ -6,27 +6,32 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeagent.config import DEFAULT_FILE
 from edgeagent.host import k3s
 from edgeagent.host.files import RootFiles
 from edgeagent.install.files import File
 from edgeagent.install.marks import marked
+from edgeagent.system import dirs
 
 if TYPE_CHECKING:
     from edgeagent.host.files import Files
 
 UNIT = "/etc/systemd/system/edgeagent.service"
+WANTS = "/etc/systemd/system/multi-user.target.wants"
+"""Where systemctl enable puts a link (the unit's WantedBy=)."""
 DROP_INS = f"{UNIT}.d"
 """What ``systemctl edit edgeagent`` writes."""
 SYSUSERS = "/etc/sysusers.d/edgeagent.conf"
 TMPFILES = "/etc/tmpfiles.d/edgeagent.conf"
 PACKAGED = ("/usr/lib/systemd/system/edgeagent.service", "/lib/systemd/system/edgeagent.service")
 """Where a package has its unit; all that is ours is below /etc, as becomes an administrator's command."""
-FOLDER = "/etc/edgeagent"
-CONFIG = f"{FOLDER}/config.yaml"
+CONFIG = str(DEFAULT_FILE)
+FOLDER = str(DEFAULT_FILE.parent)
 CONFIG_FOLDER = f"{FOLDER}/config.d"
 RESERVES = f"{CONFIG_FOLDER}/90-k3s-reserves.yaml"
 """What our own configuration has to say where K3s has been told our reserves."""
-STATE = "/var/lib/edgeagent"
+STATE = str(dirs.STATE)
+RUNTIME = str(dirs.RUNTIME)
 K3S_FOLDER = "/etc/rancher/k3s/config.yaml.d"
 K3S_NAME = "90-edgeagent-reserves.yaml"
 """Late in the order of names, so that a file of others that sets ``kubelet-arg`` anew comes before it."""
@@ -35,7 +40,7 @@ START = "ExecStart=/opt/edgeagent/bin/edgeagent run"
 
 
 def configuration() -> File:
-    """The configuration that shows every default, and changes none."""
+    """The configuration to begin with: it shows every default, and changes one: nobody is evicted."""
     return File(CONFIG, marked(_shipped("config.yaml")), personal=True)
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import edgeagent
 from edgeagent.errors import InputError
+from edgeagent.host.paths import MAX_LINKS
 
 REMEDY = (
     "install the package where the service can use it, in a virtual environment such as one made by "
-    "/usr/bin/python3 -m venv /opt/edgeagent, and run the edgeagent install of that one"
+    "/usr/bin/python3 -m venv /opt/edgeagent, and run the edgeagent install of that one; for --root, at the same path "
+    "below it, too"
 )
 _HIDDEN = {
     "/home": "ProtectHome=yes",
@@ -35,18 +37,32 @@ def find(root: Path) -> str:
     Raises:
         InputError: it is not there, or the service's user cannot use it.
     """
-    script = Path(sysconfig.get_path("scripts")) / "edgeagent"
+    script = here()
     parts = (script, Path(sys.executable), Path(edgeagent.__file__).parent)
     if not script.is_file():
         raise InputError(f"{script}: is not there, so there is nothing that the service could start; {REMEDY}")
-    problem = unusable(parts, root)
+    problem = absent(parts, root) or unusable(parts, root)
     if problem:
         raise InputError(f"{problem} {REMEDY}")
     return seen(script, root)
 
 
+def here() -> Path:
+    """The path of this program on the machine that runs it, where it is installed."""
+    return Path(sysconfig.get_path("scripts")) / "edgeagent"
+
+
+def absent(parts: Iterable[Path], root: Path) -> str:
+    """Why the machine below ``root`` has no program of these parts, at least not at the path that it has here."""
+    for path in parts:
+        inside = Path(seen(path, root))
+        if not _below(_end(inside, root), root).exists():
+            return f"{_below(inside, root)}: is not there, and the machine below {root} sees no other {inside};"
+    return ""
+
+
 def seen(path: Path, root: Path) -> str:
-    """``path`` as a machine sees it whose file system is below ``root``; a path elsewhere is taken as it is."""
+    """``path`` as a machine sees it whose file system is below ``root``; for a path elsewhere, the same path there."""
     below = path.is_relative_to(root)
     return f"/{path.relative_to(root)}" if below else str(path)
 
@@ -56,23 +72,50 @@ def unusable(parts: Iterable[Path], root: Path) -> str:
     for path in parts:
         if not _PLAIN.fullmatch(seen(path, root)):
             return f"{path}: has characters that mean something else in a unit file;"
-        for place in dict.fromkeys((path, path.resolve())):  # a virtual environment links to its interpreter
-            inside = Path(seen(place, root))
+        start = Path(seen(path, root))
+        end = _end(start, root)  # a virtual environment links to its interpreter
+        for inside in (start, end):
             hider = next((folder for folder in _HIDDEN if inside.is_relative_to(folder)), None)
             if hider:
-                return f"{place}: below {hider}, which the service does not see ({_HIDDEN[hider]});"
-            closed = _closed(place, root)
-            if closed:
-                return f"{closed}: not open to all, and the service runs as a user of its own; chmod -R go+rX, or"
+                return f"{inside}: below {hider}, which the service does not see ({_HIDDEN[hider]});"
+        closed = _closed(start, end, root)
+        if closed:
+            return f"{closed}: not open to all, and the service runs as a user of its own; chmod -R go+rX, or"
     return ""
 
 
-def _closed(path: Path, root: Path) -> Path | None:
-    """The part of ``path`` that others than its owner and group may not read or enter."""
-    for part in path.parents:
-        if part == root:
-            break
-        if not part.stat().st_mode & _ENTER:
-            return part
-    wanted = _READ | _ENTER
-    return path if path.stat().st_mode & wanted != wanted else None
+def _below(inside: Path, root: Path) -> Path:
+    return root / inside.relative_to("/")
+
+
+def _end(inside: Path, root: Path) -> Path:
+    """The path without links, which are followed as the machine below ``root`` follows them.
+
+    Raises:
+        InputError: they lead in a circle.
+    """
+    at = Path("/")
+    left = [*reversed(inside.parts[1:])]
+    links = 0
+    while left:
+        name = left.pop()
+        place = _below(at / name, root)
+        if name == "..":
+            at = at.parent
+        elif place.is_symlink():
+            links += 1
+            if links > MAX_LINKS:
+                raise InputError(f"{_below(inside, root)}: its links lead in a circle")
+            target = place.readlink()
+            at = Path("/") if target.is_absolute() else at
+            left += reversed([part for part in target.parts if part != "/"])
+        else:
+            at /= name
+    return at
+
+
+def _closed(start: Path, end: Path, root: Path) -> Path | None:
+    """The part of the way from ``start`` to the ``end`` of its links that others than owner and group may not use."""
+    way = [folder for last in (_end(start.parent, root) / start.name, end) for folder in last.parents[:-1]]
+    places = [(_below(folder, root), _ENTER) for folder in way] + [(_below(end, root), _READ | _ENTER)]
+    return next((place for place, wanted in places if place.stat().st_mode & wanted != wanted), None)

@@ -21,8 +21,8 @@ from edgeagent.host import k3s
 from edgeagent.host.overlay import OverlayFiles
 from edgeagent.host.reader import BoardReader, nvml_source
 from edgeagent.install import places
-from edgeagent.install.files import File
-from edgeagent.install.marks import marked
+from edgeagent.install.files import File, content
+from edgeagent.install.marks import author, marked
 from edgeagent.plan import messages
 from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
@@ -49,17 +49,18 @@ reserves:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What has to be written, our own configuration first, and what the node's memory will be."""
+    """What has to be written, and what the node's memory will be.
+
+    Our own configuration last: without it the pages of CMA are subtracted twice, without the other not at all.
+    """
 
     files: tuple[File, ...]
     allocatable: int
     """Bytes that the node will have for the requests of pods."""
 
 
-def told(root: Path, replay: Path | None = None) -> Told:
-    """The files that tell K3s the reserves of the board below ``root``.
-
-    ``replay``: a file that stands in for the driver.
+def told(root: Path, *, force: bool) -> Told:
+    """The files that tell K3s the reserves of the board below ``root``. ``force`` writes over those that were edited.
 
     Raises:
         InputError: no K3s, no memory that CPU and GPU share, or others' settings would take these back.
@@ -75,7 +76,7 @@ def told(root: Path, replay: Path | None = None) -> Told:
         raise InputError("--k3s-reserves: there is no K3s on this machine")
     if settings.unified.gpu_from_hugepages:
         raise InputError("--k3s-reserves: huge pages are the GPU's here, which are no part of the scheduler's memory")
-    pool = asyncio.run(_pool(settings, without, nvml_source(replay, time.monotonic)))
+    pool = asyncio.run(_pool(settings, without, nvml_source(None, time.monotonic)))
     if pool is None:
         raise InputError("--k3s-reserves: no memory is known here that CPU and GPU share, so there is nothing to tell")
     amounts = messages.kubelet_amounts(pool)
@@ -83,11 +84,23 @@ def told(root: Path, replay: Path | None = None) -> Told:
     body = _ABOUT + "kubelet-arg+:\n" + "".join(f"  - {json.dumps(_line(flag, maps[flag]))}\n" for flag in maps)
     files = [File(f"{before.folder}/{places.K3S_NAME}", marked(body))]
     if any(line.name == "cma" and line.bytes for line in pool.reserves):
-        files.insert(0, File(places.RESERVES, marked(_OURS)))
-    after = OverlayFiles(without, {file.path.strip("/"): file.content for file in files})
-    _check(after, settings.k3s.data_dir, maps)
-    _check_ours(documents, files, root)
+        files.append(File(places.RESERVES, marked(_OURS)))
+    # What will really be there: an edited file stays, and says what it says.
+    left = [] if force else [file.path for file in files if _edited(root, file.path)]
+    there = [File(file.path, content(root, file.path) or b"") if file.path in left else file for file in files]
+    after = OverlayFiles(without, {file.path.strip("/"): file.content for file in there})
+    try:
+        _check(after, settings.k3s.data_dir, maps)
+        _check_ours(documents, there, root)
+    except InputError as error:
+        stays = [f"{path} was edited, so neither of the two files is written; --force replaces it" for path in left]
+        raise InputError([*error.problems, *stays]) from error
     return Told(tuple(files), pool.total - sum(quantity.parse(amount) for amount in amounts.values()))
+
+
+def _edited(root: Path, path: str) -> bool:
+    found = content(root, path)
+    return found is not None and author(found) == "edited"
 
 
 def configuration(root: Path) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import edgeagent
 from edgeagent import config
 from edgeagent.errors import InputError
 from edgeagent.install import files, places, reserves
@@ -29,38 +30,56 @@ class Wish:
     start: bool = True
     """Start the service where systemd runs."""
     force: bool = False
-    nvml_replay: Path | None = None
-    """A file that stands in for the driver when the board is looked at."""
 
 
 def install(wish: Wish, systemd: Systemd, program: str) -> Report:
     """Write the files of a service that starts ``program``, make its user, enable and start it.
 
+    A step that fails after others is a problem in the report. The command can be repeated.
+
     Raises:
-        InputError: nothing was written, because of what is there; or a step failed, and the command can be repeated.
+        InputError: nothing was written, because of what is there, or because the first step failed.
     """
-    # A service that cannot start must not replace one that runs: as after a downgrade, with keys that came later.
-    config.load(reserves.configuration(wish.root))
-    told = reserves.told(wish.root, wish.nvml_replay) if wish.k3s_reserves else None
     package = places.package_unit(wish.root)
-    files_of_service = (places.configuration(),) if package else places.service(program)
-    wanted = (*files_of_service, *(told.files if told else ()))
-    compared = files.compare(wish.root, wanted, force=wish.force)
+    wanted = () if package else _files(wish.root, program)
+    # A service that cannot start must not replace one that runs: as after a downgrade, with keys that came later.
+    first = [(file.path, file.content.decode()) for file in wanted if file.personal]
+    settings = config.load([*first, *reserves.configuration(wish.root)])
+    told = reserves.told(wish.root, force=wish.force) if wish.k3s_reserves else None
+    compared = files.compare(wish.root, (*wanted, *(told.files if told else ())), force=wish.force)
     if compared.problems:
         raise InputError(compared.problems)
     report = Report(dry=wish.dry, notes=list(compared.kept))
-    if package:
-        report.notes.append(f"unit and user are those of a package ({package})")
-    changed = _write(wish, compared.writes, report)
-    _accounts(systemd, changed, wish.root, report)
-    _service(systemd, changed, report, start=wish.start)
+    changed = {due.target for due in compared.writes}  # what lies beside an edited file is read by nobody
+    try:
+        _write(wish, compared.writes, report)
+        if package:
+            report.notes.append(f"unit and user are those of a package ({package})")
+            _take_up(systemd, changed, report, start=wish.start)
+        else:
+            _accounts(systemd, changed, wish.root, report)
+            _service(systemd, changed, report, start=wish.start)
+    except InputError as error:
+        if not report.done:
+            raise
+        report.problems += error.problems
+        report.next.append("edgeagent install   # again, with the same options: it goes on where it ended")
     if not report.problems:
-        _next(systemd, changed, told, report, start=wish.start)
+        _next(wish, systemd, changed, told, report)
+        if settings.mode == "observe" and places.UNIT in changed and not wish.dry:
+            report.next.append(
+                f"nothing is evicted until {places.CONFIG} says mode: enforce, and: systemctl reload {SERVICE}"
+            )
     return report
 
 
-def _write(wish: Wish, writes: Sequence[files.Write], report: Report) -> set[str]:
-    """The paths that changed; what lies beside an edited file is read by nobody."""
+def _files(root: Path, program: str) -> tuple[files.File, ...]:
+    """The files of the service. One that is there already has what configuration it is to have, be it none."""
+    there = files.content(root, places.UNIT) is not None
+    return tuple(file for file in places.service(program) if not (there and file.personal))
+
+
+def _write(wish: Wish, writes: Sequence[files.Write], report: Report) -> None:
     for due in writes:
         if wish.dry:
             kept = ", and keep what is there under another name" if due.backup else ""
@@ -70,7 +89,6 @@ def _write(wish: Wish, writes: Sequence[files.Write], report: Report) -> set[str
         report.done.append(f"wrote {due.target}")
         if backup:
             report.notes.append(f"what was there is kept as {backup}")
-    return {due.target for due in writes}
 
 
 def _accounts(systemd: Systemd, changed: set[str], root: Path, report: Report) -> None:
@@ -83,21 +101,38 @@ def _accounts(systemd: Systemd, changed: set[str], root: Path, report: Report) -
         report.step(f"made {made}", f"make {made}", partial(systemd.make_folders, name))
 
 
+def _outdated(systemd: Systemd) -> bool:
+    """Whether the service was started before the files of this program were written, by pip, say."""
+    started = systemd.started() if systemd.is_active() else None
+    # Not the time of the content, which may be that of a build.
+    return started is not None and started < Path(edgeagent.__file__).stat().st_ctime
+
+
 def _service(systemd: Systemd, changed: set[str], report: Report, *, start: bool) -> None:
     """Let it start at boot and, where systemd runs, now; one that runs takes up what is new."""
-    active = systemd.is_active()
+    outdated = places.UNIT in changed or _outdated(systemd)
     if places.UNIT in changed and systemd.running:
         report.step("systemd read its units again", "let systemd read its units again", systemd.read_units)
     if not systemd.is_enabled():
         report.step(f"enabled {SERVICE}", f"enable {SERVICE}", systemd.enable)
-    if not (systemd.running and start):
+    if not systemd.running:
         return
-    configured = any(path.startswith(f"{places.FOLDER}/") for path in changed)
-    if not active:
-        _tell(systemd, "start", "started", report)
-    elif places.UNIT in changed:
+    stopped = systemd.is_stopped()
+    if not start:
+        if outdated:
+            report.next.append(f"systemctl restart {SERVICE}   # not done: --no-start")
+    elif outdated and not stopped:
         _tell(systemd, "restart", "restarted", report)
-    elif configured:
+    elif not systemd.is_active():
+        # Also one that is on its way: how that ends is waited for.
+        _tell(systemd, "start", "started", report)
+    else:
+        _take_up(systemd, changed, report, start=start)
+
+
+def _take_up(systemd: Systemd, changed: set[str], report: Report, *, start: bool) -> None:
+    """Let a service that runs read a configuration that is new."""
+    if start and systemd.is_active() and any(path.startswith(f"{places.FOLDER}/") for path in changed):
         _tell(systemd, "reload", "reloaded", report)
 
 
@@ -113,12 +148,18 @@ def _tell(systemd: Systemd, verb: str, past: str, report: Report) -> None:
         report.done.append(f"{past} {SERVICE}")
 
 
-def _next(systemd: Systemd, changed: set[str], told: reserves.Told | None, report: Report, *, start: bool) -> None:
+def _next(wish: Wish, systemd: Systemd, changed: set[str], told: reserves.Told | None, report: Report) -> None:
+    if places.UNIT in changed and not systemd.running:
+        verb = "would be" if wish.dry else "was"
+        report.notes.append(f"systemd is not the init here, so nothing {verb} started: it starts at the next boot")
+    if wish.dry:
+        report.next = ["the same without --dry-run"] if report.done else []
+        return
+    if not systemd.running:
+        # The other commands would reach the machine that builds.
+        report.next += [f"edit {files.place(wish.root, places.CONFIG)}"] if places.UNIT in changed else []
+        return
     if places.UNIT in changed:
-        if not systemd.running:
-            report.notes.append("systemd is not the init here, so nothing was started: it starts at the next boot")
-        elif not start:
-            report.next.append(f"systemctl restart {SERVICE}   # not done: --no-start")
         report.next += [
             f"edit {places.CONFIG}, then: edgeagent config check, systemctl reload {SERVICE}",
             "curl -s http://127.0.0.1:9843/readyz   # ok, or the reasons why not",

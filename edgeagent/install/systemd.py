@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,13 +18,28 @@ PROGRAMS = ("systemctl", "systemd-sysusers", "systemd-tmpfiles")
 LONGEST = 150.0
 """Seconds: the unit's time-outs for start and stop, with room for a slow board."""
 
+STOPPED = ("inactive", "failed")
+"""The states of a unit in which nothing of it runs, or is about to (org.freedesktop.systemd1(5), ActiveState)."""
+FULL_NAME = "edgeagent node agent"
+"""Of the user, as sysusers.d makes it."""
+
+_MICROSECOND = 1_000_000
+_FIRST_OF_PEOPLE = 1000
+"""User ids from here on are people's (login.defs(5), SYS_UID_MAX)."""
+
 Run = Callable[[Sequence[str]], "subprocess.CompletedProcess[str]"]
 
 
 def _run(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
-            argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=LONGEST
+            argv,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            stdin=subprocess.DEVNULL,
+            timeout=LONGEST,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(list(argv), 1, "", str(error))
@@ -53,6 +69,15 @@ class Systemd:
     def has_user(self) -> bool:
         """Whether the service's user is there."""
         return self._listed("passwd")
+
+    def made_user(self) -> bool:
+        """Whether the service's user is one that sysusers.d made, and not somebody of the same name."""
+        row = self._row("passwd")
+        if row is None:
+            return False
+        _, _, uid, _, full_name, _, shell = (row.split(":") + [""] * 7)[:7]
+        system = uid.isdigit() and 0 < int(uid) < _FIRST_OF_PEOPLE
+        return system and full_name == FULL_NAME and shell.endswith("/nologin")
 
     def make_user(self, file: str) -> None:
         """Make what a sysusers.d ``file`` lists.
@@ -94,9 +119,27 @@ class Systemd:
         """Whether the service starts at boot."""
         return self._ask("systemctl", *self._options, "is-enabled", SERVICE)
 
+    def state(self) -> str:
+        """The unit's ActiveState; empty where systemd does not say, which is no proof that nothing runs."""
+        if not self.running:
+            return "inactive"
+        return self._run(("systemctl", "show", "--property=ActiveState", "--value", SERVICE)).stdout.strip()
+
     def is_active(self) -> bool:
-        """Whether the service runs."""
-        return self.running and self._ask("systemctl", "is-active", SERVICE)
+        """Whether the service runs, and has started."""
+        return self.state() in ("active", "reloading")
+
+    def is_stopped(self) -> bool:
+        """Whether nothing of the service runs, starts, ends, or waits to be started again."""
+        return self.state() in STOPPED
+
+    def started(self) -> float | None:
+        """When the running service was started, in seconds since 1970 of this machine's clock; None: not known."""
+        asked = ("systemctl", "show", "--property=ExecMainStartTimestampMonotonic", "--value", SERVICE)
+        told = self._run(asked).stdout.strip()
+        if not told.isdigit() or told == "0":
+            return None
+        return time.time() - (time.monotonic() - int(told) / _MICROSECOND)
 
     def enable(self) -> None:
         """Let the service start at boot.
@@ -119,11 +162,14 @@ class Systemd:
         self._do("systemctl", *self._options, "disable", SERVICE)
 
     def _listed(self, database: str) -> bool:
+        return self._row(database) is not None
+
+    def _row(self, database: str) -> str | None:
         try:
             rows = (self._root / "etc" / database).read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
-            return False
-        return any(row.startswith(f"{USER}:") for row in rows)
+            return None
+        return next((row for row in rows if row.startswith(f"{USER}:")), None)
 
     def _ask(self, *argv: str) -> bool:
         return self._run(argv).returncode == 0

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeagent.errors import InputError
-from edgeagent.install import files, places
+from edgeagent.errors import AlreadyRunningError, InputError
+from edgeagent.install import files, marks, places
 from edgeagent.install.report import Report
 from edgeagent.install.systemd import SERVICE, USER
 from edgeagent.plan import labels
-from edgeagent.plan.removal import blind, command
+from edgeagent.plan.removal import blind, command, rest
+from edgeagent.system import lock
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from edgeagent.config import Config
     from edgeagent.install.node import Cluster, Look
     from edgeagent.install.systemd import Systemd
@@ -30,6 +33,8 @@ class Wish:
     files: bool = True
     """Stop the service and remove its files."""
     force: bool = False
+    keep_needed: bool = False
+    """Labels that running pods need stay, and keep nothing else on the node."""
     keep_config: bool = False
     purge: bool = False
     """The configuration, the state and the user go too."""
@@ -38,18 +43,33 @@ class Wish:
 def uninstall(wish: Wish, settings: Config, systemd: Systemd, cluster: Cluster | None) -> Report:
     """Stop, clean the node, remove the files; ``cluster`` None: the node is left alone.
 
+    A step that fails after others is a problem in the report. The command can be repeated.
+
     Raises:
-        InputError: nothing was changed, or a step failed and the command can be repeated.
+        InputError: nothing was changed.
     """
     report = Report()
     look = cluster.look(force=wish.force) if cluster else None
-    if cluster and not wish.files and systemd.is_active() and not wish.force:
+    if cluster and not wish.files and not systemd.is_stopped() and not wish.force:
         raise InputError(f"{SERVICE} runs here and would put everything back; first: systemctl disable --now {SERVICE}")
-    refused = _refused(look.removal) if look and look.removal else []
-    if refused:
+    refused = _against(look, wish) if look else []
+    if look and refused:
         report.problems += [*refused, "nothing was changed"]
-        report.next += _ways_out(look.removal if look else None, both=wish.files)
+        report.next += _ways_out(look, both=wish.files)
         return report
+    try:
+        _take_away(wish, settings, systemd, cluster, look, report)
+    except InputError as error:
+        if not report.done:
+            raise
+        report.problems += error.problems
+        report.next.append("edgeagent uninstall   # again, with the same options: it goes on where it ended")
+    return report
+
+
+def _take_away(
+    wish: Wish, settings: Config, systemd: Systemd, cluster: Cluster | None, look: Look | None, report: Report
+) -> None:
     if wish.files:
         _stop(systemd, report)
     if cluster and look:
@@ -61,10 +81,18 @@ def uninstall(wish: Wish, settings: Config, systemd: Systemd, cluster: Cluster |
             )
         else:
             _remove(wish, systemd, report)
-    return report
 
 
 # --- the node ------------------------------------------------------------------------
+
+
+def _against(look: Look, wish: Wish) -> list[str]:
+    """Why nothing is begun."""
+    if look.agents and not wish.force:
+        return [f"{', '.join(look.agents)} on this node would put everything back"]
+    if look.removal is None or (wish.keep_needed and not look.removal.problem):
+        return []
+    return _refused(look.removal)
 
 
 def _refused(removal: Removal) -> list[str]:
@@ -82,27 +110,34 @@ def _refused(removal: Removal) -> list[str]:
     return found
 
 
-def _ways_out(removal: Removal | None, *, both: bool) -> list[str]:
+def _ways_out(look: Look, *, both: bool) -> list[str]:
+    removal = look.removal
     ways = []
-    if removal is not None and removal.needed:
+    if look.agents:
+        ways.append("delete the DaemonSet, or keep it off this node, and run it again")
+    elif removal is not None and removal.needed:
         ways.append("end these pods or move them away, and run it again")
+        ways.append("--keep-needed leaves these labels, and takes the rest off the node")
     if both:
         ways.append("edgeagent uninstall --files-only   # and leave the node as it is; later: uninstall --node-only")
     guess = removal is not None and removal.problem
-    ways.append(f"--force removes {'all that bears the prefix edgeagent.dev/' if guess else 'the labels all the same'}")
+    what = (
+        "all that bears the prefix edgeagent.dev/" if guess else "all that is listed" if look.agents else "the labels"
+    )
+    ways.append(f"--force removes {what} all the same")
     return ways
 
 
 def _clean(cluster: Cluster, look: Look, settings: Config, report: Report, *, force: bool) -> None:
+    if look.removal is not None:
+        # The service has stopped since: what it wrote last is looked at, too.
+        look = cluster.look(force=force)
     if look.found == "no cluster":
         report.notes.append(f"nothing was taken off a node: {look.why}")
         return
     if look.found == "no node":
         report.notes.append(f"there is no node {look.name} any more")
         return
-    if look.removal is not None:
-        # The service has stopped since: what it wrote last is looked at, too.
-        look = cluster.look(force=force)
     removal = look.removal
     if removal is None:
         report.problems.append(f"what was published is still on the node: {look.why}")
@@ -116,6 +151,8 @@ def _clean(cluster: Cluster, look: Look, settings: Config, report: Report, *, fo
         return
     if removal.requests:
         report.done.append(f"took off the node {look.name}: {', '.join(removed(removal))}")
+        left = rest(look.name or "NODE", removal)
+        report.next += ["when no running pod requires them, from anywhere:", *map(command, left)] if left else []
     elif not removal.problem:
         report.notes.append(f"nothing of edgeagent is on the node {look.name}")
     report.problems += [
@@ -159,23 +196,28 @@ def _blind(look: Look, settings: Config) -> list[str]:
 
 
 def _stop(systemd: Systemd, report: Report) -> None:
-    if systemd.is_active():
+    # One that starts, or waits to be started again, is not stopped.
+    if not systemd.is_stopped():
         failed = systemd.tell("stop")
         if failed:
             raise InputError(f"{SERVICE} could not be stopped: {failed}")
         report.done.append(f"stopped {SERVICE}")
     if systemd.is_enabled():
-        report.step(f"disabled {SERVICE}", f"disable {SERVICE}", systemd.disable)
+        systemd.disable()
+        report.done.append(f"disabled {SERVICE}")
 
 
 def _remove(wish: Wish, systemd: Systemd, report: Report) -> None:
     root = wish.root
     k3s = places.k3s_files(root)
-    # What K3s was told and what our configuration says about it belong together, whoever keeps the configuration.
-    listed = [places.UNIT, places.TMPFILES, places.SYSUSERS, *k3s, places.RESERVES]
-    gone, kept = files.removable(root, [*listed, *(path + files.NEW for path in listed)], force=wish.force)
+    service, beside = [places.UNIT, places.TMPFILES, places.SYSUSERS], [*k3s, places.RESERVES]
+    listed = [*service, *(path + files.NEW for path in (*service, *beside))]
+    gone, kept = files.removable(root, listed, force=wish.force)
     # A configuration is made to be edited: that it was is no reason to complain.
     own, _ = files.removable(root, [] if wish.keep_config else [places.CONFIG], force=False)
+    pair, stay = _reserves(wish, k3s)
+    kept += stay
+    gone += pair
     for path in [*gone, *own]:
         files.remove(root, path)
         report.done.append(f"removed {path}")
@@ -184,7 +226,35 @@ def _remove(wish: Wish, systemd: Systemd, report: Report) -> None:
         systemd.read_units()
     if set(k3s) & set(gone):
         report.next.append("systemctl restart k3s-agent   # k3s on a server: until then it keeps edgeagent's reserves")
+    _backups(wish, [*service, *beside], report)
     _folders(wish, systemd, report)
+
+
+def _reserves(wish: Wish, k3s: Sequence[str]) -> tuple[list[str], list[str]]:
+    """(to remove, sentences about what stays) of what K3s was told, and of what our configuration says about it.
+
+    Both or none: without the first, the second hands out pages of CMA. So the second goes first, too.
+    """
+    if wish.keep_config:
+        return [], []
+    gone, kept = files.removable(wish.root, [places.RESERVES], force=wish.force or wish.purge)
+    told, edited = files.removable(wish.root, k3s, force=wish.force)
+    kept += edited
+    if kept and not wish.purge:
+        return [], [*kept, *(f"{path} belongs to it and is kept, too" for path in (*gone, *told))]
+    return [*gone, *told], kept
+
+
+def _backups(wish: Wish, paths: Sequence[str], report: Report) -> None:
+    """Files that ``install --force`` put aside: edited ones of ours go with a purge, those of others never."""
+    aside = [path for file in paths for path in files.backups(wish.root, file)]
+    ours = [path for path in aside if marks.author(files.content(wish.root, path) or b"") != "foreign"]
+    for path in ours if wish.purge else ():
+        files.remove(wish.root, path)
+        report.done.append(f"removed {path}")
+    others = [path for path in aside if not (wish.purge and path in ours)]
+    if others:
+        report.notes.append(f"kept: {', '.join(others)}, which edgeagent install --force put aside")
 
 
 def _folders(wish: Wish, systemd: Systemd, report: Report) -> None:
@@ -192,18 +262,45 @@ def _folders(wish: Wish, systemd: Systemd, report: Report) -> None:
     package = places.package_unit(root)
     if package:
         report.notes.append(f"{package} is a package's: what is left goes with the package")
-    for path in (places.CONFIG_FOLDER, places.FOLDER):
-        place = files.place(root, path)
-        if place.is_dir() and not any(place.iterdir()):
-            place.rmdir()
+    _empty(wish, systemd)
     left = [path for path in (places.FOLDER, places.STATE, places.DROP_INS) if files.place(root, path).exists()]
     if wish.purge:
         for path in left:
             files.remove_folder(root, path)
             report.done.append(f"removed {path}")
-        if systemd.has_user() and not package:
-            report.step(f"removed the user {USER}", f"remove the user {USER}", systemd.drop_user)
+        _runtime(root, report)
+        if systemd.made_user() and not package:
+            systemd.drop_user()
+            report.done.append(f"removed the user {USER}")
+        elif systemd.has_user() and not package:
+            report.notes.append(f"kept: the user {USER}, which edgeagent install did not make")
         return
-    left += [f"the user {USER}"] if systemd.has_user() and not package else []
+    left += [f"the user {USER}"] if systemd.made_user() and not package else []
     if left:
         report.notes.append(f"kept: {', '.join(left)}; edgeagent uninstall --purge removes them")
+
+
+def _empty(wish: Wish, systemd: Systemd) -> None:
+    """Folders that an installation has made, and that hold nothing any more."""
+    made = [*(path.rpartition("/")[0] for path in places.k3s_files(wish.root)), places.CONFIG_FOLDER, places.FOLDER]
+    if wish.purge and not systemd.running:
+        # A machine that runs has these from systemd's own package; an image may not have had them.
+        made += [places.WANTS, *(path.rpartition("/")[0] for path in (places.SYSUSERS, places.TMPFILES, places.UNIT))]
+    for path in made:
+        place = files.place(wish.root, path)
+        if place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
+
+
+def _runtime(root: Path, report: Report) -> None:
+    """The folder of the lock goes while it is held, so that nobody runs with a lock that the next one does not find."""
+    folder = files.place(root, places.RUNTIME)
+    if not folder.is_dir():
+        return
+    try:
+        with lock.only_instance(folder):
+            files.remove_folder(root, places.RUNTIME)
+    except AlreadyRunningError:
+        report.notes.append(f"kept: {places.RUNTIME}, with which an agent still runs, such as the pod of a DaemonSet")
+    else:
+        report.done.append(f"removed {places.RUNTIME}")

@@ -78,7 +78,6 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     state, wanted = wish.wish(state, facts, board, sized, pods, danger, now, blamed)
     pools = tuple(sized.pools.values())
     state, events = notices.events(state, facts, board, pools, views, choice, wanted, situation.observe)
-    state, killed = kills.untold(state, facts, now)
     return state, Plan(
         board=board,
         pools=pools,
@@ -92,7 +91,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         evictions=tuple(_eviction(view, state, facts, danger) for view in choice.victims),
         kills=last.kills,
         held=choice.held,
-        events=(*events, *killed),
+        events=events,
         findings=notices.ordered(
             notices.findings(pools),
             kills.findings(last.nobody, danger, pools),

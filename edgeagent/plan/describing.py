@@ -21,6 +21,8 @@ LONGEST_ANSWER = 256
 LONGEST_NAME = 253
 """Characters of a name that are kept; the API server allows no longer ones."""
 FEWEST_READINGS = 5
+_LAST_WALL = 253_402_300_800.0
+"""The year 10000, which no date can tell in four digits."""
 
 
 class Subject(NamedTuple):
@@ -84,10 +86,12 @@ def _figures(view: PodView | None, breach: str | None) -> tuple[int | None, int 
     """What was used of what, and by how much that is too much: of the kind of memory that the decision is about."""
     if view is None or breach is None:
         return None, None, None
+    # The figures that the choice rests on: a host figure that is only an upper bound counts nothing.
+    proven = None if view.use.host is None else view.proven_bytes
     if breach == "unbudgeted":
-        return view.held_bytes, None, None
+        return proven, None, None
     if breach == "above-request":
-        return view.held_bytes, view.booked, view.held_bytes - view.booked
+        return proven, view.booked, view.proven_bytes - view.booked
     budget = view.budgets[view.resource]
     gpu = view.use.gpu.get(view.resource)
     if breach == "gpu":
@@ -139,6 +143,8 @@ def lessened(record: dict[str, Any]) -> dict[str, Any]:
             less[rows] = [{**row, "pods": row["pods"][:1]} for row in record[rows][-FEWEST_READINGS:]]
     if "outcomes" in record:
         less["outcomes"] = [{**one, "message": ""} for one in record["outcomes"]]
+    if "event" in record:
+        less["event"] = {**record["event"], "note": cut(record["event"]["note"], LONGEST_ANSWER)}
     return less
 
 
@@ -154,6 +160,18 @@ def cut(text: str, most: int = LONGEST_TEXT) -> str:
 def plausible(wall: float) -> bool:
     """Whether the clock was ever set."""
     return wall > PLAUSIBLE_WALL
+
+
+def seconds(stamp: str) -> float:
+    """The Unix time that :func:`stamp` wrote.
+
+    Raises:
+        ValueError: it did not.
+    """
+    wall = datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S.%f%z").timestamp()
+    if not 0 <= wall < _LAST_WALL:
+        raise ValueError
+    return wall
 
 
 def stamp(wall: float) -> str:

@@ -5,17 +5,19 @@ A line is taken whole or not at all: one that is in any place not as this agent 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from edgeagent.plan import describing
 from edgeagent.plan.incidents import FORMAT, MOST_PER_HOUR
-from edgeagent.plan.types import Event
 
-if TYPE_CHECKING:
-    from edgeagent.plan.incidents import Moment
-
+_LARGEST = 1e15
+"""A thousand TiB, or thirty million years."""
+_LONGEST_UPTIME = 1e10
+"""Seconds, three hundred years."""
+_OBJECT = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Names of namespaces and pods (RFC 1123): they become part of a path."""
 _Check = Callable[[Any], Any]
 
 
@@ -48,8 +50,10 @@ def _is(*kinds: type) -> _Check:
         # A boolean is an integer to Python, and a number that is none, such as NaN, is written by nobody here.
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             raise TypeError
-        if isinstance(value, float) and not abs(value) < 1e15:  # noqa: PLR2004 (thirty million years)
+        if isinstance(value, (int, float)) and not abs(value) < _LARGEST:
             raise ValueError
+        if isinstance(value, str):
+            value.encode()  # half of a surrogate pair is no text, and can be neither shown nor sent
         return value
 
     return check
@@ -85,17 +89,20 @@ def _pair(value: Any) -> list[int | None]:
 
 
 def _time(value: Any) -> str:
-    parsed(_is(str)(value))
+    describing.seconds(_is(str)(value))
     return str(value)
 
 
-def parsed(stamp: str) -> float:
-    """The Unix time that :func:`edgeagent.plan.describing.stamp` wrote.
+def _uptime(value: Any) -> float:
+    if not 0 <= _is(int, float)(value) < _LONGEST_UPTIME:
+        raise ValueError
+    return float(value)
 
-    Raises:
-        ValueError: it did not.
-    """
-    return datetime.strptime(stamp, "%Y-%m-%dT%H:%M:%S.%f%z").timestamp()
+
+def _object(value: Any) -> str:
+    if not _OBJECT.fullmatch(_is(str)(value)):
+        raise ValueError
+    return str(value)
 
 
 def _either(key: str, first: _Check, second: _Check) -> _Check:
@@ -105,7 +112,7 @@ def _either(key: str, first: _Check, second: _Check) -> _Check:
 
 _text, _number, _bytes, _flag = _is(str), _is(int, float), _is(int), _is(bool)
 _name = {"namespace": _text, "name": _text, "uid": _text, "owner": _maybe(_of(kind=_text, name=_text))}
-_when = {"wall": _time, "wall_plausible": _flag, "boot_id": _maybe(_text), "seconds": _number}
+_when = {"wall": _time, "wall_plausible": _flag, "boot_id": _maybe(_text), "seconds": _uptime}
 _rows = _list(
     _of(
         t=_number,
@@ -168,50 +175,15 @@ _SHAPES: dict[str, _Check] = {
             id=_text,
             reason=_text,
             kind=_among("Pod"),
-            namespace=_text,
-            name=_text,
+            namespace=_object,
+            name=_object,
             uid=_text,
             note=_text,
             warning=_flag,
         ),
     ),
-    "told": _of(event=_text, wall=_time, seconds=_number, ending=_among("told", "refused")),
+    "told": _of(event=_text, wall=_time, seconds=_uptime, ending=_among("told", "refused", "dropped")),
 }
-
-
-# --- events ----------------------------------------------------------------------------
-
-
-def owing(incident: str, event: Event, moment: Moment) -> dict[str, Any]:
-    """The line that says that an event has to be told."""
-    return {
-        "format": FORMAT,
-        "line": "owed",
-        "id": incident,
-        "wall": describing.stamp(moment.wall),
-        "wall_plausible": describing.plausible(moment.wall),
-        "boot_id": moment.boot_id,
-        "seconds": round(moment.now, 3),
-        "event": {
-            "id": event.id,
-            "reason": event.reason,
-            "kind": event.kind,
-            "namespace": event.namespace,
-            "name": event.name,
-            "uid": event.uid,
-            "note": event.note,
-            "warning": event.warning,
-        },
-    }
-
-
-def event(line: Mapping[str, Any], boot_id: str | None, now: float, wall: float) -> Event:
-    """The event of such a line, with the monotonic second of this boot at which it happened."""
-    told = line["event"]
-    same = boot_id is not None and line["boot_id"] == boot_id
-    # Seconds since boot know how long ago it was; of another boot only the clock does, and only if it was set.
-    past = now - line["seconds"] if same else wall - parsed(line["wall"]) if line["wall_plausible"] else 0.0
-    return Event(**told, lasting=True, at=now - max(0.0, past))
 
 
 # --- all lines -------------------------------------------------------------------------

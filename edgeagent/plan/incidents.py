@@ -9,27 +9,25 @@ Records are JSON values. :mod:`edgeagent.plan.history` reads them; ``docs/refere
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from edgeagent.plan import describing, readings
 from edgeagent.plan.kills import CRITICAL
+from edgeagent.plan.notices import QUIET_SECONDS
 
 if TYPE_CHECKING:
     from edgeagent.plan.breaches import PodView
     from edgeagent.plan.describing import Subject
     from edgeagent.plan.readings import Column, Look
     from edgeagent.plan.state import State
-    from edgeagent.plan.types import Event, EvictionResult, KillResult, Plan
+    from edgeagent.plan.types import EvictionResult, KillResult, Plan
 
 FORMAT = 1
 """Raised when a key changes its meaning. Lines of another format are not read."""
 AFTER_SECONDS = 60.0
 """How long an incident is watched after the decision, or after an answer that says something new."""
-QUIET_SECONDS = 60.0
-"""A decision that was not due for so long, and is due again, is another one."""
 HOUR = 3600.0
 MOST_PER_HOUR = {"eviction": 30, "kill": 30, "would-evict": 12, "nobody": 12}
 MOST_PER_POD = 6
@@ -81,6 +79,8 @@ class Incident:
     """Calls that were answered, or kills that were carried out."""
     said: int = 0
     """Outcomes that were kept, written or not."""
+    told: tuple[str, ...] = ()
+    """Reasons of the events that it had to tell."""
     outcomes: tuple[Mapping[str, Any], ...] = ()
     """Not written yet, nor are the rows."""
     after: tuple[Mapping[str, Any], ...] = ()
@@ -149,11 +149,6 @@ def remembering(recent: Sequence[tuple[float, str, str]], now: float) -> Book:
     return Book(recent=tuple(sorted(kept)))
 
 
-def event_id(incident: str, event: Event) -> str:
-    """The id of an event that an incident has to tell: the same for the same words, after a restart too."""
-    return f"{incident}/{event.reason}/{hashlib.sha256(event.note.encode()).hexdigest()[:12]}"
-
-
 # --- what is due -----------------------------------------------------------------------
 
 
@@ -197,7 +192,7 @@ def _opened(book: Book, plan: Plan, state: State, due: Due, moment: Moment) -> t
         "format": FORMAT,
         "line": "decision",
         "id": incident.id,
-        **_when(moment),
+        **when(moment),
         "node": None if moment.node is None else describing.cut(moment.node, describing.LONGEST_NAME),
         "kind": kind,
         "mode": "observe" if plan.observe else "enforce",
@@ -223,7 +218,8 @@ def _id(moment: Moment, kind: Kind, uid: str) -> str:
     return describing.cut(f"{boot}/{moment.now:.3f}/{kind}/{uid}", 2 * describing.LONGEST_NAME)
 
 
-def _when(moment: Moment) -> dict[str, Any]:
+def when(moment: Moment) -> dict[str, Any]:
+    """The part of a record that says when it was, by both clocks."""
     return {
         "wall": describing.stamp(moment.wall),
         "wall_plausible": describing.plausible(moment.wall),
@@ -246,11 +242,13 @@ def _killed(book: Book, result: KillResult, now: float) -> Book:
     if incident is None:
         return book
     incident = replace(incident, attempts=incident.attempts + 1)
+    # What is said is why the first of those that were not killed was not; of the others it is not known here.
+    first = next((end for _, end in result.outcomes if end not in ("killed", "gone")), None)
     for outcome in sorted({outcome for _, outcome in result.outcomes}):
         processes = [process for process, end in result.outcomes if end == outcome]
         told = {
             "outcome": outcome,
-            "message": describing.cut("" if outcome == "killed" else result.message, describing.LONGEST_ANSWER),
+            "message": describing.cut(result.message if outcome == first else "", describing.LONGEST_ANSWER),
             "pids": [pid for pid, _ in processes[: describing.MOST_PIDS]],
             "more_pids": max(0, len(processes) - describing.MOST_PIDS),
         }
@@ -350,7 +348,7 @@ def _outcome(one: Incident, ended: Ended, moment: Moment) -> dict[str, Any]:
         "format": FORMAT,
         "line": "outcome",
         "id": one.id,
-        **_when(moment),
+        **when(moment),
         "t": round(moment.now - one.at, 3),
         "ended": ended,
         "attempts": one.attempts,

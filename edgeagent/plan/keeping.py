@@ -20,6 +20,8 @@ FORMAT = 1
 """Raised when a key changes its meaning. A key that is new is not in the files of an earlier version."""
 LONGEST = 3600.0
 """Seconds that nothing kept reaches further ahead."""
+COARSE = 300.0
+"""Seconds by which a breach that goes on has to be later for that alone to be worth a write: flash wears out."""
 LARGEST = 1 << 44
 """Bytes, 16 TiB: no board has so much GPU memory (eight of the largest cards of 2026 have 2.3 TB)."""
 _RESOURCE = re.compile(rf"{re.escape(GPU_MEMORY)}(-\d{{1,5}})?|{re.escape(IGPU_MEMORY)}")
@@ -71,6 +73,21 @@ def kept(state: State, origin: Origin) -> dict[str, Any]:
             for _, victim in sorted(state.victims.items())
         ],
     }
+
+
+def worth(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> bool:
+    """Whether ``after`` says more than that the breaches of those in back-off went on for a little.
+
+    Who restores ``before`` instead forgets such an owner that much earlier, half an hour after its last breach.
+    """
+    if before is None or _settled(before) != _settled(after):
+        return True
+    pairs = zip(before["backoff"], after["backoff"], strict=True)
+    return any(new["breached_at"] - old["breached_at"] >= COARSE for old, new in pairs)
+
+
+def _settled(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {**document, "backoff": [{**one, "breached_at": None} for one in document["backoff"]]}
 
 
 def restored(document: Any, origin: Origin, now: float) -> Restored:
@@ -130,7 +147,8 @@ def _of_boot(state: State, document: Mapping[str, Any]) -> State:
 
 def _plausible(state: State, now: float) -> bool:
     victims = state.victims.values()
-    past = [*state.evicted_at, *(victim.at for victim in victims)]
+    breaches = (one.breached_at for one in state.backoff.values())
+    past = [*state.evicted_at, *(victim.at for victim in victims), *breaches]
     ahead = [state.hold_down_until, *(one.until for one in state.backoff.values()), *(v.at + v.grace for v in victims)]
     return all(at <= now for at in past) and all(at <= now + LONGEST for at in ahead)
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from edgeagent.plan.breaches import PodView
     from edgeagent.plan.pressure import Danger
     from edgeagent.plan.state import State
-    from edgeagent.plan.types import Event
     from edgeagent.plan.victims import Choice, Situation
 
 AHEAD = 0.5
@@ -247,13 +246,6 @@ def _planned(
     last = frozenset(targets)
     kills = replace(state.kills, last=last, last_at=now, signalled=state.kills.signalled | last)
     return replace(state, kills=kills), Resort(kills=(kill,))
-
-
-def untold(state: State, facts: Facts, now: float) -> tuple[State, tuple[Event, ...]]:
-    """Events about kills, as soon as the view of the cluster is current: most kills happen while nobody can be told."""
-    if not state.kills.untold or facts.cluster is None or now - facts.cluster.fresh_at > FRESH:
-        return state, ()
-    return replace(state, kills=replace(state.kills, untold=())), state.kills.untold
 
 
 def findings(nobody: str, danger: Danger, pools: Sequence[Pool]) -> tuple[Finding, ...]:

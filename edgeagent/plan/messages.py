@@ -61,15 +61,21 @@ def eviction(view: PodView, seconds: float | None, usable: int | None) -> str:
     if view.breach == "unbudgeted":
         return (
             f"Evicted to keep the board alive ({human(usable)} usable): "
-            f"it holds {human(view.held_bytes)} and has no budget. Give it one with {GPU_MEMORY} or {LIMIT_ANNOTATION}."
+            f"it holds {_proven(view)} and has no budget. Give it one with {GPU_MEMORY} or {LIMIT_ANNOTATION}."
         )
     if view.breach == "above-request":
         return (
-            f"Evicted to keep the board alive ({human(usable)} usable): it uses {human(view.held_bytes)} "
+            f"Evicted to keep the board alive ({human(usable)} usable): it uses {_proven(view)} "
             f"and has booked {human(view.booked)}. Request what it needs."
         )
     since = f"for {seconds:.0f} s" if seconds is not None else f"with {human(usable)} usable left on the board"
     return f"Evicted: {_figures(view)} {since}. To run it here, {_remedy(view)}."
+
+
+def _proven(view: PodView) -> str:
+    """What it is certain to hold, which is what was decided by."""
+    whole = view.use.host is not None and view.use.host_exact
+    return f"{human(view.proven_bytes)}{'' if whole else ' of GPU memory'}"
 
 
 def kill(view: PodView, seconds: float | None, usable: int | None, cause: str) -> str:

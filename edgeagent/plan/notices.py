@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from edgeagent.plan.types import NodeWish
     from edgeagent.plan.victims import Choice
 
+QUIET_SECONDS = 60.0
+"""What was not due for so long, and is due again, is another decision, and told anew."""
 _SEVERITIES = ("error", "warning", "info")
 Notice = tuple[tuple[str, ...], Event]
 """An event with the key that tells whether its reason is still the same."""
@@ -46,7 +48,16 @@ def events(
     # A reading that failed ends nothing: what was said of that pod still stands.
     unknown = {view.pod.uid for view in views if view.state == "unknown"}
     standing = {key for key in state.told if unknown.intersection(key)}
-    return replace(state, told=frozenset(key for key, _ in due) | standing), fresh
+    told = frozenset(key for key, _ in due) | standing
+    return replace(state, told=told, refused=_refused(state, views, choice, facts.host.attributed_at)), fresh
+
+
+def _refused(state: State, views: Sequence[PodView], choice: Choice, at: float) -> dict[tuple[str, str], float]:
+    """Refusals that were told of, as long as the pod is to go: a short while within its budget ends nothing."""
+    due = {view.pod.uid for view in views if view.breach or view.state == "unknown"}
+    due |= {view.pod.uid for view in choice.victims} | {held.uid for held in choice.held}
+    seen = {key: at if key[0] in due else last for key, last in state.refused.items()}
+    return {key: last for key, last in seen.items() if at - last <= QUIET_SECONDS}
 
 
 def pod_event(pod: PodFacts, reason: str, note: str) -> Event:

@@ -41,9 +41,11 @@ def learn(state: State, plan: Plan, result: EvictionResult, now: float) -> tuple
         # The server would say the same of every pod there.
         barred = {**_waiting(state.barred_until, now), view.pod.namespace: refusal}
         state_after = replace(state_after, barred_until=barred)
-    if result.uid in state.blocked_until or result.outcome == "throttled":
+    told = (result.uid, result.outcome)
+    if told in state.refused or result.outcome == "throttled":
         return state_after, ()
-    return state_after, (pod_event(view.pod, "EvictionBlocked", messages.blocked(view, result, wait)),)
+    blocked = pod_event(view.pod, "EvictionBlocked", messages.blocked(view, result, wait))
+    return replace(state_after, refused={**state.refused, told: now}), (blocked,)
 
 
 def killed(state: State, plan: Plan, result: KillResult, now: float) -> State:
@@ -69,10 +71,16 @@ def killed(state: State, plan: Plan, result: KillResult, now: float) -> State:
         ended_at=now if ended else state.kills.ended_at,
         impossible=result.message if by_outcome["no-pidfd"] else state.kills.impossible,
     )
-    if sent:
-        told = replace(pod_event(view.pod, "MemoryBudgetKilled", kill.message), lasting=True)
-        kills = replace(kills, untold=(*kills.untold, told))
     return replace(state, kills=kills)
+
+
+def told(plan: Plan, result: KillResult) -> tuple[Event, ...]:
+    """What to tell of the end of one of ``plan``'s kills."""
+    view = next((view for view in plan.pods if view.pod.uid == result.uid), None)
+    kill = next((kill for kill in plan.kills if kill.uid == result.uid), None)
+    if view is None or kill is None or not any(outcome == "killed" for _, outcome in result.outcomes):
+        return ()
+    return (pod_event(view.pod, "MemoryBudgetKilled", kill.message),)
 
 
 def _accepted(state: State, view: PodView, eviction: Eviction, now: float) -> State:

@@ -41,11 +41,6 @@ class Removal:
     doubtful: tuple[str, ...] = ()
     """Labels without the prefix that may be the agent's, where that is not listed: they stay."""
 
-    @property
-    def complete(self) -> bool:
-        """Nothing of the agent's stays on the node once the requests are carried out."""
-        return not (self.problem or self.needed or self.foreign)
-
 
 class _Keys(NamedTuple):
     """Keys by part of the annotation."""
@@ -112,6 +107,15 @@ def blind(name: str, ai_key: str | None) -> tuple[Request, ...]:
         _request(name, {"metadata": {"labels": named}}),
         _request(name, {"metadata": {"annotations": {OWNED_KEYS: None}}}),
     )
+
+
+def rest(name: str, found: Removal) -> tuple[Request, ...]:
+    """The writes that take off the node ``name`` what ``found`` has left for pods, once none needs it any more."""
+    if not found.needed:
+        return ()
+    named = _request(name, {"metadata": {"labels": dict.fromkeys(sorted(found.needed))}})
+    listed = _request(name, {"metadata": {"annotations": {OWNED_KEYS: None}}})
+    return (named,) if found.foreign else (named, listed)
 
 
 def command(request: Request) -> str:

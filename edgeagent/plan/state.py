@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from edgeagent.facts import MemInfo
 from edgeagent.memory.types import Board, Device
-
-if TYPE_CHECKING:
-    from edgeagent.plan.types import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +132,6 @@ class Kills:
     """When a process that was to be killed was seen to be gone."""
     impossible: str = ""
     """Why this machine cannot kill at all; empty when it can, or never tried."""
-    untold: tuple[Event, ...] = ()
-    """Events about kills that wait for the API server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,18 +4,23 @@ The readings, the rules of pressure and the cadence are those of :mod:`edgeagent
 :mod:`edgeagent.plan.kills` and :mod:`edgeagent.plan.cadence`, run against a pod that takes memory at a
 constant rate. When the pod begins, relative to the readings, is tried in steps, and the worst case counts.
 
+A leak may be so slow that the pod's breach matures while the board is calm. Its eviction then has the long grace,
+which nothing shortens afterwards, so there are slow fills that a board does not survive though it survives quicker
+ones. What is told is the rate up to which it survives them all.
+
 An evicted pod is taken to ignore SIGTERM and to go on filling until its memory is back, so that the answer
 is a lower bound. A killed one stops at the signal: how long its memory takes to come back costs no more.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from edgeagent.plan import cadence, kills
-from edgeagent.plan.cadence import WORST_FILL
-from edgeagent.plan.pressure import READINGS, ahead, is_rate
+from edgeagent.plan.cadence import NVMAP_SECONDS, WORST_FILL
+from edgeagent.plan.pressure import READINGS, SURE_PAIR, ahead, is_rate
 from edgeagent.quantity import MIB
 
 if TYPE_CHECKING:
@@ -29,6 +34,11 @@ SIGNAL_SECONDS = 0.02
 """From the decision to kill to the signal: p95 is 14 ms, measured by the service under load on an x86 machine."""
 TEARDOWN_SECONDS = 1.0
 """From SIGKILL until the driver has given the memory back: assumed, to be measured on a board."""
+
+PIDFD_KERNEL = (5, 3)
+"""The first kernel with pidfd_open (pidfd_open(2))."""
+PIDFD_L4T = 34
+"""The first L4T with a kernel that has pidfd, 5.10. R32 has 4.9 (NVIDIA's Jetson Linux release notes)."""
 
 _PHASES = 100
 """Moments between two readings at which the pod may begin to fill."""
@@ -68,13 +78,27 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Calm:
+    """The eviction of a pod that has been over for long enough while the board is not under pressure."""
+
+    earliest: float
+    """Seconds from the moment at which the pod went over to the decision, at least."""
+    latest: float
+    """And at most."""
+    answer: float
+    """Seconds from the decision until the pod takes no more memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Survival:
     """What the board survives from one state of its memory."""
 
     usable: int
     """Bytes that were usable when the pod began."""
     rate: float
-    """Bytes per second, the largest constant fill that ends above 0."""
+    """Bytes per second: every constant fill up to this one ends above 0."""
+    grace: int | None = None
+    """Seconds of grace that bound it; None for a kill, which has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,16 +115,33 @@ class Outlook(Survivals):
     """What it survives by eviction, and else."""
 
     grace: int
-    """Seconds of grace that were counted with."""
+    """Seconds of grace of an eviction under pressure."""
+    calm_grace: int
+    """Seconds of grace that a pod may have when it is evicted while the board is calm."""
+    matures: float
+    """Seconds that a pod must be over for that."""
     fast: float
     """Seconds between two readings near the floor."""
     kill: Survivals | None
-    """By kill; None: ``policy.kill`` is never."""
+    """By kill; None: nobody is killed."""
+    no_kill: str
+    """Why nobody is; empty where somebody is."""
 
 
-def outlook(config: Config, danger: Danger, pool: Pool | None) -> Outlook:
-    """What the board survives. ``pool``: the one that GPU and host share; None: its size is not known."""
-    grace = max(1, int(config.policy.pressure_grace))
+def outlook(
+    config: Config, danger: Danger, pool: Pool | None, kernel: str | None = None, l4t: str | None = None
+) -> Outlook:
+    """What the board survives.
+
+    Args:
+        config: the agent's.
+        danger: the look at the memory from which the pod begins.
+        pool: the one that GPU and host share; None: its size is not known.
+        kernel: its release, ``5.15.148-tegra``; None: not known.
+        l4t: the release of L4T, ``32.7.1``; None: none, or not known.
+    """
+    policy, sampling = config.policy, config.sampling
+    grace, calm_grace = max(1, int(policy.pressure_grace)), max(1, int(policy.max_grace))
     watch = Watch(
         floor=danger.floor,
         horizon=config.pressure.horizon,
@@ -108,25 +149,72 @@ def outlook(config: Config, danger: Danger, pool: Pool | None) -> Outlook:
         interval=config.sampling.interval,
         answer=CALL_SECONDS + grace + TEARDOWN_SECONDS,
     )
+    calm = Calm(
+        earliest=policy.grace,
+        # The first sample in which it is over, and the one after the time is full.
+        latest=sampling.interval + policy.grace + min(NVMAP_SECONDS, sampling.interval),
+        answer=CALL_SECONDS + calm_grace + TEARDOWN_SECONDS,
+    )
     # Who holds what has to be read once more: what a decision to kill rests on is at most a second old.
     last = replace(watch, critical=danger.critical, answer=watch.fast + SIGNAL_SECONDS)
     headroom = next((reserve.bytes for reserve in (pool.reserves if pool else ()) if reserve.name == "headroom"), None)
-    kill = Survivals(now=_survival(last, danger.usable), booked=_survival(last, headroom))
+    no_kill = "policy.kill is never" if policy.kill == "never" else _no_pidfd(kernel, l4t)
     return Outlook(
-        now=_survival(watch, danger.usable),
-        booked=_survival(watch, headroom),
+        now=_evicted(watch, calm, danger.usable, grace, calm_grace),
+        booked=_evicted(watch, calm, headroom, grace, calm_grace),
         grace=grace,
+        calm_grace=calm_grace,
+        matures=policy.grace,
         fast=watch.fast,
-        kill=kill if config.policy.kill == "pressure" else None,
+        kill=None if no_kill else Survivals(now=_killed(last, danger.usable), booked=_killed(last, headroom)),
+        no_kill=no_kill,
     )
 
 
-def _survival(watch: Watch, usable: int | None) -> Survival | None:
+def _no_pidfd(kernel: str | None, l4t: str | None) -> str:
+    """Why no process can be killed here; empty where it can, or nothing tells. L4T tells where the kernel does not."""
+    release = re.match(r"(\d{1,4})\.(\d{1,4})", kernel or "")
+    major = (l4t or "").partition(".")[0]
+    if release and (int(release[1]), int(release[2])) >= PIDFD_KERNEL:
+        return ""
+    old = release or (major.isdecimal() and int(major) < PIDFD_L4T)
+    return "not on this kernel (pidfd needs Linux 5.3)" if old else ""
+
+
+def _evicted(watch: Watch, calm: Calm, usable: int | None, grace: int, calm_grace: int) -> Survival | None:
+    if usable is None:
+        return None
+    pressed, leak = rate(watch, usable), slowest_deadly(watch, calm, usable)
+    if leak is not None and leak < pressed:
+        return Survival(usable=usable, rate=leak, grace=calm_grace)
+    return Survival(usable=usable, rate=pressed, grace=grace)
+
+
+def _killed(watch: Watch, usable: int | None) -> Survival | None:
     return None if usable is None else Survival(usable=usable, rate=rate(watch, usable))
 
 
+def slowest_deadly(watch: Watch, calm: Calm, usable: int) -> float | None:
+    """The slowest fill, in bytes per second, that outlasts no eviction made while the board is calm.
+
+    None: whatever is quick enough for that brings pressure before the pod's breach is mature.
+    """
+    if usable <= 0:
+        return None
+    slowest = usable / (calm.latest + calm.answer)
+    # A quicker fill brings pressure sooner still, so the slowest one tells for all.
+    return slowest if _pressed_by(watch, usable, slowest) > calm.earliest else None
+
+
+def _pressed_by(watch: Watch, usable: int, fill: float) -> float:
+    """Seconds after which a slow ``fill`` has brought pressure at the latest: its fall is known, two readings ask."""
+    foreseen = (usable - watch.floor) / fill - watch.horizon
+    pause = watch.pause(watch.floor + watch.horizon * fill, fill)
+    return max(foreseen, SURE_PAIR) + (READINGS + 1) * pause
+
+
 def rate(watch: Watch, usable: int) -> float:
-    """The largest constant fill rate, in bytes per second, that ends before ``usable`` bytes are gone."""
+    """The largest constant fill, in bytes per second, that pressure ends before ``usable`` bytes are gone."""
     if usable <= 0:
         return 0.0
     # Even a decision at once would come too late for more.

@@ -116,12 +116,12 @@ class Event:
     uid: str
     note: str
     warning: bool = True
-    lasting: bool = False
-    """It was logged when it happened, which may be long before it can be told."""
     id: str = ""
     """Names what happened, once and for all: told again under the same id, it is known already. Empty: none yet."""
     at: float | None = None
-    """Monotonic second at which it happened, below 0 for what an earlier boot has left; None: now."""
+    """Monotonic second at which it happened; None: now."""
+    wall: float | None = None
+    """Unix time at which it happened in an earlier boot, whose monotonic seconds are not those of this one."""
 
     @property
     def regarding(self) -> str:
@@ -167,12 +167,17 @@ nothing was sent.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionResult:
-    """Outcome of one eviction call. ``retry_after``: seconds before this pod, or all traffic, is tried again."""
+    """Outcome of one eviction call.
+
+    ``retry_after``: seconds before this pod, or all traffic, is tried again. ``code``: HTTP status of the answer that
+    refused it; None where none did.
+    """
 
     uid: str
     outcome: Outcome
     message: str = ""
     retry_after: float | None = None
+    code: int | None = None
 
 
 KillOutcome = Literal["killed", "gone", "changed", "stale", "refused", "not-procfs", "no-pidfd"]

@@ -10,20 +10,17 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from edgeagent.plan import describing, history, incidents
-from edgeagent.plan.incidents import Book, Kind, Moment
-from edgeagent.plan.notices import pod_event
-from edgeagent.reconcile.outbox import DECISIONS, Outbox
+from edgeagent.plan import describing, history, incidents, outcomes, owing
+from edgeagent.plan.incidents import Book, Moment
 from edgeagent.system import journal
 
 if TYPE_CHECKING:
     from edgeagent.plan.state import State
     from edgeagent.plan.types import Event, EvictionResult, KillResult, Plan
-    from edgeagent.reconcile.outbox import Ending
+    from edgeagent.reconcile.outbox import Ending, Outbox
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +29,6 @@ MOST_BYTES = 256 * 1024
 """Of lines that wait for a disk."""
 MOST_OWED = 32
 """Events of an earlier run that are told, the latest ones."""
-
-_KINDS: dict[str, Kind] = {
-    "MemoryBudgetEvicted": "eviction",
-    "EvictionBlocked": "eviction",
-    "MemoryBudgetKilled": "kill",
-}
-_Words = tuple[str, str, str]
-"""Reason, pod uid and note of an event."""
 
 
 class Place(NamedTuple):
@@ -70,7 +59,8 @@ class Chronicle:
         self._book = Book()
         self._place = Place(None, None)
         self._kills: list[KillResult] = []
-        self._owed: dict[_Words, Event] = {}
+        self._owed: set[str] = set()
+        """Ids of the events whose end is to be written; they wait in the outbox."""
         self._writer = _Writer(folder) if folder else None
 
     async def open(self, boot_id: str | None) -> None:
@@ -79,45 +69,37 @@ class Chronicle:
         if self._folder is None:
             return
         left = await asyncio.to_thread(_left, self._folder, boot_id)
-        now, wall = self._clock(), self._wall()
+        now = self._clock()
         self._book = incidents.remembering(left.recent, now)
-        events = [history.event(one, boot_id, now, wall) for one in left.owed]
-        for event in events:
-            self._owed[_words(event)] = event
+        events = [owing.event(one, boot_id, now) for one in left.owed]
         if events:
             log.info("%d events of before the restart are told as soon as the API server takes them", len(events))
-            self._outbox.tell(events)
+            self._owed.update(event.id for event in events)
+            self._outbox.hold(events)
 
     def killed(self, result: KillResult) -> None:
         """Take in how a kill of the plan that is shown next has ended."""
         self._kills.append(result)
 
-    def saw(self, state: State, plan: Plan, *, memory_at: float, read_at: float, node: str | None) -> None:
-        """Take in one more plan, and what was done of it."""
+    def saw(self, state: State, plan: Plan, *, memory_at: float, read_at: float, node: str | None) -> list[Event]:
+        """Take in one more plan, and what was done of it; what is to be told of that."""
         results, self._kills = self._kills, []
-        if self._folder is None:
-            return
-        self._place = Place(self._place.boot_id, node)
-        moment = self._moment(memory_at, read_at)
-        self._book, records = incidents.follow(self._book, state, plan, moment, results)
-        self._keep(records)
-        for result in results:
-            self._owe_kill(plan, result)
+        if self._folder is not None:
+            self._place = Place(self._place.boot_id, node)
+            moment = self._moment(memory_at, read_at)
+            self._book, records = incidents.follow(self._book, state, plan, moment, results)
+            self._keep(records)
+        return [self._owe(event) for result in results for event in outcomes.told(plan, result)]
 
     def answered(self, result: EvictionResult, events: Sequence[Event]) -> list[Event]:
         """Take in the answer to an eviction call; ``events`` are what is told of it, given back as they are told."""
         self._book = incidents.answered(self._book, result, self._clock())
-        return self.named([self._owe(event) for event in events])
-
-    def named(self, events: Sequence[Event]) -> list[Event]:
-        """The events, with the ids of those that an incident has to tell."""
-        return [self._owed.get(_words(event), event) for event in events]
+        return [self._owe(event) for event in events]
 
     def _ended(self, event: Event, ending: Ending) -> None:
-        if self._owed.pop(_words(event), None) is not None:
-            when = {"wall": describing.stamp(self._wall()), "seconds": round(self._clock(), 3)}
-            line = {"format": incidents.FORMAT, "line": "told", "event": event.id, "ending": ending, **when}
-            self._keep([line])
+        if event.id in self._owed:
+            self._owed.remove(event.id)
+            self._keep([owing.told(event.id, ending, self._moment(0.0, 0.0))])
 
     async def close(self) -> None:
         """Write what there is, as well as it can be done at once."""
@@ -128,25 +110,13 @@ class Chronicle:
     def _moment(self, memory_at: float, read_at: float) -> Moment:
         return Moment(self._clock(), memory_at, read_at, self._wall(), *self._place)
 
-    def _owe_kill(self, plan: Plan, result: KillResult) -> None:
-        view = next((view for view in plan.pods if view.pod.uid == result.uid), None)
-        kill = next((kill for kill in plan.kills if kill.uid == result.uid), None)
-        if view is not None and kill is not None and any(outcome == "killed" for _, outcome in result.outcomes):
-            self._owe(replace(pod_event(view.pod, "MemoryBudgetKilled", kill.message), lasting=True))
-
     def _owe(self, event: Event) -> Event:
-        """Write down that ``event`` has to be told, if an incident is why."""
-        kind = _KINDS.get(event.reason)
-        incident = self._book.open.get((kind, event.uid)) if kind else None
-        if incident is None or self._folder is None:
-            return event
-        now = self._clock()
-        owed = replace(event, id=incidents.event_id(incident.id, event), at=now)
-        self._owed[_words(event)] = owed
-        if len(self._owed) > 2 * MOST_OWED:
-            del self._owed[next(iter(self._owed))]
-        self._keep([history.owing(incident.id, owed, self._moment(now, now))])
-        return owed
+        """The event under the name that its incident gives it, which is written down first."""
+        self._book, event, line = owing.owe(self._book, event, self._moment(0.0, 0.0))
+        if line is not None:
+            self._owed.add(event.id)
+            self._keep([line])
+        return event
 
     def _keep(self, records: Sequence[dict[str, Any]]) -> None:
         if self._writer is not None:
@@ -240,7 +210,7 @@ def _left(folder: Path, boot_id: str | None) -> _Left:
     except OSError as error:
         log.warning("what an earlier run has kept of incidents is not read: %s: %s", folder, error.strerror)
     most = sum(incidents.MOST_PER_HOUR.values())
-    return _Left([one for one in owed.values() if one["event"]["reason"] in DECISIONS][-MOST_OWED:], recent[-most:])
+    return _Left([one for one in owed.values() if one["event"]["reason"] in owing.KINDS][-MOST_OWED:], recent[-most:])
 
 
 def _known(folder: Path) -> Iterator[dict[str, Any]]:
@@ -248,7 +218,3 @@ def _known(folder: Path) -> Iterator[dict[str, Any]]:
         checked = history.checked(line.value)
         if checked is not None:
             yield checked
-
-
-def _words(event: Event) -> _Words:
-    return event.reason, event.uid, event.note

@@ -23,15 +23,15 @@ from edgeagent.errors import AnswerError, ClusterError
 from edgeagent.facts import PREFIX
 from edgeagent.plan.types import MERGE_PATCH, Event
 from edgeagent.reconcile import stamps
-from edgeagent.reconcile.outbox import Ending
+from edgeagent.reconcile.outbox import DECISIONS, Ending
 
 log = logging.getLogger(__name__)
 
 CONTROLLER = PREFIX + "edgeagent"
 BURST = 10.0
-"""Events about one object that may follow each other at once."""
+"""Events about one object that may follow each other at once; those of each kind of decision are counted apart."""
 REFILL = 300.0
-"""Seconds after which one more event about the same object may be written."""
+"""Seconds after which one more of them may be written."""
 HEARTBEAT = 360.0
 """Seconds between two writes of a series that goes on."""
 REMEMBERED = 512
@@ -44,8 +44,6 @@ _CONFLICT = 409
 _ENDS = range(400, 500)
 _PASSES = frozenset({401, 408, _CONFLICT, 425, 429})
 """Of the refusals that are the request's own fault, those that another attempt may not meet."""
-UNLIMITED = frozenset({"MemoryBudgetEvicted", "MemoryBudgetKilled"})
-"""Reasons that are told however much was said about the object before."""
 _TIMEOUT = 5.0
 
 _Key = tuple[str, str, str, str, str, str]
@@ -58,6 +56,8 @@ class _Series:
     written_at: float
     last_id: str
     """Of the event that was counted last: another attempt to tell it counts nothing."""
+    told: int = 1
+    """The count that the server has; it takes none below 2 for a series, and an event alone is none."""
 
 
 @dataclass(slots=True)
@@ -101,10 +101,13 @@ class EventRecorder:
     async def record(self, event: Event) -> Ending:
         """Write ``event``, or count it into the series it belongs to."""
         try:
-            self.counts[await self._record(event)] += 1
+            end = await self._record(event)
         except ClusterError as error:
             self.counts["failed"] += 1
             return self._failed(event, error)
+        self.counts[end] += 1
+        if end == "dropped":
+            return "dropped"
         self._failing = False
         return "told"
 
@@ -125,13 +128,15 @@ class EventRecorder:
         if not event.id or event.id != series.last_id:
             series.count += 1
             series.last_id = event.id
+        elif series.count == series.told:
+            return "known"
         if series.count > 2 and self._clock() - series.written_at < HEARTBEAT:  # noqa: PLR2004 (the second makes the series)
             return "counted"
         return await self._continue(key, event, series)
 
     async def _begin(self, key: _Key, event: Event) -> str:
-        bucket = self._bucket((*key[:4], "", ""))
-        if bucket.tokens < 1 and event.reason not in UNLIMITED:
+        bucket = self._bucket((*key[:4], event.reason if event.reason in DECISIONS else "", ""))
+        if bucket.tokens < 1:
             return "dropped"
         namespace = event.namespace or "default"  # where events about nodes have to be
         collection = f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"
@@ -149,7 +154,8 @@ class EventRecorder:
         return end
 
     async def _continue(self, key: _Key, event: Event, series: _Series) -> str:
-        last = {"count": series.count, "lastObservedTime": stamps.micros(self._happened(event))}
+        count = series.count
+        last = {"count": count, "lastObservedTime": stamps.micros(self._happened(event))}
         try:
             await self._client.request(
                 "PATCH", series.path, body={"series": last}, content_type=MERGE_PATCH, timeout=_TIMEOUT
@@ -159,11 +165,13 @@ class EventRecorder:
                 raise
             # The server forgets events after an hour: say it anew.
             return await self._begin(key, event)
-        series.written_at = self._clock()
+        series.written_at, series.told = self._clock(), count
         return "written"
 
     def _happened(self, event: Event) -> float:
-        """Unix time of what is told. A clock that was set since is right about what happened before, too."""
+        """Unix time of what is told. A clock that was set since is right about what happened in this boot, too."""
+        if event.wall is not None:
+            return event.wall
         return self._wall() - (0.0 if event.at is None else max(0.0, self._clock() - event.at))
 
     def _body(self, event: Event, namespace: str) -> dict[str, Any]:
@@ -210,4 +218,4 @@ def _keep(kept: OrderedDict[_Key, Any], key: _Key, value: Any) -> None:
 
 def _cut(text: str, most: int) -> str:
     """``text`` of at most ``most`` bytes, which is how the server counts."""
-    return text.encode()[:most].decode(errors="ignore")
+    return text.encode(errors="replace")[:most].decode(errors="ignore")

@@ -62,7 +62,13 @@ async def evict(client: Client, eviction: Eviction, *, rng: random.Random) -> Ev
         outcome, seconds = known
         if outcome == "blocked":
             seconds *= 1 + rng.uniform(0, _JITTER)
-        return EvictionResult(uid=eviction.uid, outcome=outcome, message=error.message, retry_after=seconds or None)
+        return EvictionResult(
+            uid=eviction.uid,
+            outcome=outcome,
+            message=error.message,
+            retry_after=seconds or None,
+            code=error.code,
+        )
     except ClusterError as error:
         return await _look(client, path, eviction.uid, str(error))
     return EvictionResult(uid=eviction.uid, outcome="accepted")

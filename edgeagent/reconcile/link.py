@@ -59,6 +59,8 @@ class Link:
         """Why there is no view yet."""
         self._credentials = credentials
         self._expected = expected
+        self.looked = asyncio.Event()
+        """Credentials were looked for, so that it is known whether a cluster is expected."""
         self._nothing_found = False
         """The last look for credentials found none. Before the first look a cluster may be there."""
         self._name = name
@@ -84,7 +86,7 @@ class Link:
                 await self._hold()
             except NoCredentialsError as error:
                 self._nothing_found = True
-                self._changed.set()
+                self.looked.set()
                 self._told(f"no credentials: {error}")
             except ClusterError as error:
                 self._told(str(error))
@@ -94,6 +96,7 @@ class Link:
         credentials = self._credentials()
         await credentials.access()
         self._nothing_found = False
+        self.looked.set()
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(credentials, clock=self._clock))
             self.client = client

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -19,16 +19,22 @@ from edgeagent.plan.types import Event
 log = logging.getLogger(__name__)
 
 MOST_EVENTS = 64
-DECISIONS = frozenset({"MemoryBudgetEvicted", "MemoryBudgetKilled", "EvictionBlocked"})
-"""Reasons of events that tell what was done, or could not be: no event of another reason takes their place."""
+_WEIGHTS = {"MemoryBudgetEvicted": 2, "MemoryBudgetKilled": 2, "EvictionBlocked": 1}
+"""What was done, then what could not be, then all else: no event takes the place of one that weighs more."""
+DECISIONS = frozenset(_WEIGHTS)
+"""Reasons of events that tell of a decision."""
 LATEST = frozenset({"MemoryBudgetExceeded", "Overcommitted", "GPUUnavailable", "CapacityPublished"})
 """Reasons whose words hold live figures: of those that wait about one object, the last one tells all."""
 SHORTEST = 1.0
 LONGEST = 30.0
 """Seconds between two attempts while the server does not answer, as the view of the cluster has it."""
 
-Ending = Literal["told", "refused", "later"]
-"""How an attempt ended. ``told`` the server has it · ``refused`` it never will · ``later`` it is tried again."""
+Ending = Literal["told", "refused", "dropped", "later"]
+"""How an attempt ended, or that there was none.
+
+``told`` the server has it · ``refused`` it never will · ``dropped`` too many are to be told ·
+``later`` it is tried again.
+"""
 _Key = tuple[str, ...]
 
 
@@ -40,7 +46,7 @@ class Outbox:
         rng: source of ids and of jitter.
 
     Attributes:
-        ended: told of each event that waits no more, and whether the server has it. Not of those that gave way.
+        ended: told of each event that waits no more, and whether the server has it.
     """
 
     def __init__(self, *, clock: Callable[[], float], rng: random.Random) -> None:
@@ -48,6 +54,8 @@ class Outbox:
         self._clock = clock
         self._rng = rng
         self._waiting: OrderedDict[_Key, Event] = OrderedDict()
+        self._sent: _Key | None = None
+        """Of the event that is on its way."""
         self._filled = asyncio.Event()
 
     def __len__(self) -> int:
@@ -56,9 +64,13 @@ class Outbox:
     def tell(self, events: Sequence[Event]) -> None:
         """Log the events and let them wait to be told."""
         for event in events:
-            if not event.lasting:
-                level = logging.WARNING if event.warning else logging.INFO
-                log.log(level, "%s %s: %s", event.reason, event.regarding, event.note)
+            level = logging.WARNING if event.warning else logging.INFO
+            log.log(level, "%s %s: %s", event.reason, event.regarding, event.note)
+        self.hold(events)
+
+    def hold(self, events: Sequence[Event]) -> None:
+        """Let events wait to be told that were logged when they happened."""
+        for event in events:
             self._put(
                 replace(
                     event,
@@ -74,7 +86,9 @@ class Outbox:
         while True:
             await self._filled.wait()
             key, event = next(iter(self._waiting.items()))
+            self._sent = key
             ending = await record(event)
+            self._sent = None
             latest = self._waiting.get(key) is event
             if ending == "later":
                 failures += 1
@@ -95,17 +109,22 @@ class Outbox:
     def _put(self, event: Event) -> None:
         key = _key(event)
         self._waiting.pop(key, None)
-        if len(self._waiting) >= MOST_EVENTS:
-            chatter = (old for old, one in self._waiting.items() if one.reason not in DECISIONS)
-            goes = next(chatter, None)
-            if goes is None and event.reason not in DECISIONS:
-                _lost(event)
-                return
-            goes = goes or next(iter(self._waiting))
-            _lost(self._waiting[goes])
-            self._drop(goes)
         self._waiting[key] = event
         self._filled.set()
+        if len(self._waiting) > MOST_EVENTS:
+            self._give_way()
+
+    def _give_way(self) -> None:
+        """Of those that weigh least, the oldest about the object of which most of them wait."""
+        waiting = {key: one for key, one in self._waiting.items() if key != self._sent}
+        least = min(_weight(one) for one in waiting.values())
+        alike = {key: _about(one) for key, one in waiting.items() if _weight(one) == least}
+        counts = Counter(alike.values())
+        goes = max(alike, key=lambda key: counts[alike[key]])
+        event = self._waiting[goes]
+        log.warning("the event %s for %s was not recorded: too many are waiting", event.reason, event.regarding)
+        self._drop(goes)
+        self.ended(event, "dropped")
 
     def _drop(self, key: _Key) -> None:
         del self._waiting[key]
@@ -115,11 +134,15 @@ class Outbox:
 
 def _key(event: Event) -> _Key:
     """Events with the same one are about the same thing: one that waits is replaced by the next."""
-    regarding = (event.reason, event.kind, event.namespace, event.name, event.uid)
+    regarding = (event.reason, *_about(event))
     if event.reason in LATEST:
         return regarding
     return (*regarding, event.id if event.reason in DECISIONS else event.note)
 
 
-def _lost(event: Event) -> None:
-    log.warning("the event %s for %s was not recorded: too many are waiting", event.reason, event.regarding)
+def _about(event: Event) -> _Key:
+    return (event.kind, event.namespace, event.name, event.uid)
+
+
+def _weight(event: Event) -> int:
+    return _WEIGHTS.get(event.reason, 0)

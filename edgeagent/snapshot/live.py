@@ -56,14 +56,14 @@ def look(config: Config, source: Source) -> tuple[Facts, Plan]:
         ClusterError: the API server could not be asked.
     """
     files, nvml = source.open()
-    return asyncio.run(_look(config, files, nvml, source.kubeconfig))
+    return asyncio.run(_look(config, files, nvml, source))
 
 
-async def _look(config: Config, files: RootFiles, nvml: NvmlSource, kubeconfig: Path | None) -> tuple[Facts, Plan]:
+async def _look(config: Config, files: RootFiles, nvml: NvmlSource, source: Source) -> tuple[Facts, Plan]:
     reader = BoardReader(files, nvml, data_dir=config.k3s.data_dir, clock=time.monotonic)
     try:
         host = await reader.sample(())
-        cluster = await _cluster(config, host, kubeconfig) if kubeconfig else None
+        cluster = await _cluster(config, host, source) if source.kubeconfig else None
         if cluster is not None:
             host = await reader.sample([pod.cgroup_uid for pod in cluster.pods or ()])
     finally:
@@ -72,13 +72,13 @@ async def _look(config: Config, files: RootFiles, nvml: NvmlSource, kubeconfig: 
     return facts, decide(State(), facts, time.monotonic())[1]
 
 
-async def _cluster(config: Config, host: HostFacts, kubeconfig: Path) -> ClusterFacts:
-    found, items = await objects(config, host, kubeconfig)
+async def _cluster(config: Config, host: HostFacts, source: Source) -> ClusterFacts:
+    found, items = await objects(config, host, source)
     bound = tuple(facts for _, facts in understood(items))
     return ClusterFacts(node=node.parse(found), pods=bound, fresh_at=time.monotonic())
 
 
-async def objects(config: Config, host: HostFacts, kubeconfig: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+async def objects(config: Config, host: HostFacts, source: Source) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """This node and its pods as the API server has them, read once. The HTTP library is loaded only here.
 
     Raises:
@@ -89,7 +89,7 @@ async def objects(config: Config, host: HostFacts, kubeconfig: Path) -> tuple[di
     from edgeagent.cluster.client import Client  # noqa: PLC0415
     from edgeagent.cluster.credentials import Credentials  # noqa: PLC0415
 
-    async with Client(Credentials(kubeconfig)) as client:
+    async with Client(Credentials(source.kubeconfig, root=source.host_root)) as client:
         name = await naming.node_name(
             client,
             given=config.node.name,

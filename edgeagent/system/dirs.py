@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +46,26 @@ def prepare(path: Path, *, private: bool = False) -> Path:
             f"{path}: cannot be made: {error.strerror}; another place can be given as an option"
         ) from error
     return path
+
+
+def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+    """A descriptor of the regular file at ``path``. Never waits, and never follows a link that somebody put there.
+
+    Raises:
+        OSError: it is not there, may not be opened, or is something else.
+    """
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    return descriptor
+
+
+def tidy(path: Path) -> None:
+    """Remove what processes that were killed in :func:`write` have left beside ``path``; nobody may be writing it."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        with contextlib.suppress(OSError):
+            left.unlink()
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from edgeagent.system import dirs
+
 NAME = "incidents.jsonl"
 BEFORE = "incidents.1.jsonl"
 LIMIT = 1024**2
@@ -66,7 +68,7 @@ def append(folder: Path, lines: Sequence[bytes]) -> Appended:
 def _opened(folder: Path) -> Iterator[int]:
     path = folder / NAME
     new = not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    descriptor = dirs.opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     try:
         if new:
             _flush(folder)
@@ -135,14 +137,19 @@ def _both(folder: Path, stack: contextlib.ExitStack) -> list[BinaryIO]:
 
 def _file(path: Path, stack: contextlib.ExitStack) -> BinaryIO | None:
     try:
-        return stack.enter_context(path.open("rb"))
+        return stack.enter_context(os.fdopen(dirs.opened(path), "rb"))
     except FileNotFoundError:
         return None
 
 
 def _lines(file: BinaryIO) -> Iterator[Line]:
     left = LIMIT + LONGEST
-    """A file that is longer is not as we left it."""
+    passed = os.fstat(file.fileno()).st_size - left
+    if passed > 0:
+        # It is not as we left it. What was written last is at its end; all before that counts as one line.
+        file.seek(passed - 1)
+        file.readline(LONGEST + 1)
+        yield Line(None)
     while left > 0:
         line = file.readline(min(LONGEST + 1, left))
         left -= len(line)

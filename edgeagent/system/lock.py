@@ -18,7 +18,7 @@ def only_instance(runtime: Path) -> Iterator[None]:
     """Hold ``<runtime>/lock`` while the context is open; the kernel lets go of it if the process dies.
 
     The descriptor is closed on exec, so no child keeps the lock. The file stays: deleting it
-    would let a third instance lock a new one while the second waits on the old.
+    would let a second instance lock a new one while the first holds the old.
 
     Raises:
         AlreadyRunningError: another process holds it.
@@ -26,14 +26,31 @@ def only_instance(runtime: Path) -> Iterator[None]:
     """
     path = runtime / NAME
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        descriptor = _opened(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be opened: {error.strerror}") from error
     try:
         _take(descriptor, runtime)
-        yield
+        try:
+            yield
+        finally:
+            _note(descriptor, b"")
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    """A descriptor of the lock file, which is made if it is not there.
+
+    Root of a pod without CAP_DAC_OVERRIDE may not write the file of the service's user. To lock it, reading is enough.
+    """
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags | os.O_RDWR | os.O_CREAT, 0o644)
+    except PermissionError:
+        if not path.exists():
+            raise
+        return os.open(path, flags | os.O_RDONLY)
 
 
 def _take(descriptor: int, runtime: Path) -> None:
@@ -41,9 +58,14 @@ def _take(descriptor: int, runtime: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-        which = f" (pid {holder})" if holder.isdigit() else ""
+        # One who could not write its pid leaves that of a process before it, which may have been killed.
+        which = f" (pid {holder})" if holder.isdigit() and Path("/proc", holder).exists() else ""
         raise AlreadyRunningError(f"another instance{which} runs with the runtime directory {runtime}") from error
-    # The pid is for that message only: a full disk must not keep the agent from starting.
+    _note(descriptor, f"{os.getpid()}\n".encode())
+
+
+def _note(descriptor: int, content: bytes) -> None:
+    """Who holds it. For a message only: neither a full disk nor a file of another user keeps the agent from running."""
     with contextlib.suppress(OSError):
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        os.pwrite(descriptor, content, 0)

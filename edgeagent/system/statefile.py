@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def read(folder: Path) -> Any:
     """The document; None where there is none, or none that can be read, and a log line that says so."""
     path = folder / NAME
     try:
-        with path.open("rb") as file:
+        with os.fdopen(dirs.opened(path), "rb") as file:
             return json.loads(file.read(LIMIT))
     except FileNotFoundError:
         log.info("%s is not there: nothing is known of an earlier run", path)
@@ -28,6 +29,11 @@ def read(folder: Path) -> Any:
     except (OSError, ValueError, RecursionError) as error:
         log.warning("%s is not used: %s", path, error)
         return None
+
+
+def tidy(folder: Path) -> None:
+    """Remove what earlier runs that were killed in the middle of a write have left."""
+    dirs.tidy(folder / NAME)
 
 
 def write(folder: Path, document: Any) -> str:

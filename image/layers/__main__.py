@@ -47,12 +47,12 @@ def _build(folder: Path, machines: list[Machine], arguments: argparse.Namespace)
     tools = folder / "tools"
     debian.tree(native(), pins, tools)
     interpreter = Interpreter(tools)
-    wheel = wheels.build(interpreter, folder / "wheel", pins.timestamp)
+    wheel = wheels.build(folder / "wheel", pins.timestamp)
     labels = oci.labels(wheel)
     buildah = oci.Buildah(folder / "buildah", pins.timestamp)
     images = []
     for machine in machines:
-        layers = _layers(interpreter, machine, wheel, folder / machine.arch)
+        layers = _layers(interpreter, pins, machine, wheel, folder / machine.arch)
         images.append(buildah.image(machine, layers, labels))
         sys.stdout.write(f"{machine.arch}: {sum(map(_size, layers)) / _MIB:.1f} MiB\n")
     name = f"{arguments.name}:{labels['org.opencontainers.image.version']}"
@@ -61,11 +61,11 @@ def _build(folder: Path, machines: list[Machine], arguments: argparse.Namespace)
     sys.stdout.write(f"{arguments.output}: {size:.1f} MiB\n{name}@{digest}\n")
 
 
-def _layers(interpreter: Interpreter, machine: Machine, wheel: Path, folder: Path) -> list[Path]:
+def _layers(interpreter: Interpreter, pins: lock.Lock, machine: Machine, wheel: Path, folder: Path) -> list[Path]:
     """What changes least lies lowest, so that an upgrade of the agent moves the top layer only."""
     system, dependencies, agent = folder / "debian", folder / "dependencies", folder / "agent"
-    debian.tree(machine, lock.read(), system)
-    wheels.dependencies(machine, folder / "downloads", dependencies)
+    debian.tree(machine, pins, system)
+    wheels.dependencies(interpreter, machine, wheel, folder / "downloads", dependencies)
     wheels.agent(wheel, agent)
     interpreter.compile(system, f"usr/lib/python{PYTHON}")
     interpreter.compile(dependencies, DIST_PACKAGES)

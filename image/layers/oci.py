@@ -88,7 +88,8 @@ class Buildah:
         """
         # vfs: plain copies, which need no kernel module and no user namespace.
         where = ["--root", str(self.folder / "storage"), "--runroot", str(self.folder / "run"), "--storage-driver=vfs"]
-        done = subprocess.run(["/usr/bin/buildah", *where, *arguments], check=True, stdout=subprocess.PIPE, text=True)
+        command = ["buildah", *where, *arguments]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         return (done.stdout.split() or [""])[-1]
 
 

@@ -1,22 +1,17 @@
-"""``image/pin``: chooses the newest versions and writes them down with their hashes."""
+"""``image/pin``: chooses the newest Debian packages and writes them down with their hashes."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 from urllib.parse import unquote
-from zipfile import ZipFile
 
-from layers import debian, lock, wheels
-from layers.interpreter import Interpreter
-from layers.places import IMAGE, MACHINES, PYTHON, REPOSITORY, Machine, native
+from layers import lock
+from layers.places import MACHINES, PYTHON, Machine, native
 
 PACKAGES = (
     *("base-files", "libc6", "libc-bin", "libgcc-s1", "libstdc++6", "gcc-14-base"),
@@ -26,7 +21,6 @@ PACKAGES = (
 """All that a minimal Python, its standard library and the wheels need, and the licences' texts. None brings a shell."""
 FOR_ALL = ("ca-certificates",)
 """Packages that are the same for every machine."""
-BACKEND = "hatchling>=1.27"
 
 _MIRRORS = (
     "http://deb.debian.org/{archive}/{path}",
@@ -49,20 +43,13 @@ Dir::Etc::parts "none"; Dir::Etc::sourceparts "none"; Dir::Etc::preferencesparts
 
 
 def main() -> int:
-    """Write all three files; returns the exit code."""
-    with tempfile.TemporaryDirectory(prefix="edgeagent-pin-") as name:
-        folder = Path(name)
-        _pin_debian(folder)
-        debian.tree(native(), lock.read(), folder / "tools")
-        interpreter = Interpreter(folder / "tools")
-        pins = f"# What the agent imports, for Python {PYTHON}. Written by image/pin.\n"
-        _pin_wheels(interpreter, folder, "requirements.txt", pins, str(REPOSITORY), MACHINES.values())
-        pins = "# What builds the agent's wheel. Written by image/pin.\n"
-        _pin_wheels(interpreter, folder, "build-requirements.txt", pins, BACKEND, [native()])
+    """Write debian.lock; returns the exit code."""
+    with tempfile.TemporaryDirectory(prefix="edgeagent-pin-") as folder:
+        _pin(Path(folder))
     return 0
 
 
-def _pin_debian(folder: Path) -> None:
+def _pin(folder: Path) -> None:
     for name in ("state/lists/partial", "cache/archives/partial", "etc/none"):
         (folder / name).mkdir(parents=True)
     (folder / "status").touch()
@@ -95,44 +82,6 @@ def _fields(text: str) -> dict[str, str]:
 def _apt(folder: Path, *command: str) -> str:
     environ = os.environ | {"APT_CONFIG": str(folder / "apt.conf")}
     return subprocess.run(command, env=environ, check=True, stdout=subprocess.PIPE, text=True).stdout
-
-
-def _pin_wheels(
-    interpreter: Interpreter, folder: Path, file: str, head: str, wanted: str, machines: Iterable[Machine]
-) -> None:
-    """Let pip, on the image's own Python, choose wheels for ``wanted``, a requirement or the repository."""
-    import pip  # noqa: PLC0415 (only to find it)
-
-    hashes: dict[str, set[str]] = defaultdict(set)
-    if wanted == str(REPOSITORY):
-        tomllib = (
-            "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\\n')"
-        )
-        wanted = interpreter.run("-c", tomllib, folder=REPOSITORY)
-    (folder / "wanted.txt").write_text(wanted)
-    for machine in machines:
-        target = folder / file / machine.arch
-        options = [
-            "--quiet",
-            "--disable-pip-version-check",
-            f"--requirement={folder / 'wanted.txt'}",
-            f"--dest={target}",
-            *wheels.platforms(machine),
-        ]
-        interpreter.run(Path(pip.__file__).parent, "download", *options, HOME=str(Path.home()))
-        for wheel in target.glob("*.whl"):
-            hashes[_pinned(wheel)].add(hashlib.sha256(wheel.read_bytes()).hexdigest())
-    lines = [
-        " \\\n    ".join([pin, *(f"--hash=sha256:{one}" for one in sorted(hashes[pin]))]) for pin in sorted(hashes)
-    ]
-    (IMAGE / file).write_text(head + "\n".join(lines) + "\n")
-
-
-def _pinned(wheel: Path) -> str:
-    with ZipFile(wheel) as archive:
-        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        fields = _fields(archive.read(name).decode().partition("\n\n")[0])
-    return f"{fields['Name'].lower()}=={fields['Version']}"
 
 
 if __name__ == "__main__":

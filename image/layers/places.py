@@ -10,7 +10,7 @@ from pathlib import Path
 IMAGE = Path(__file__).parents[1]
 REPOSITORY = IMAGE.parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgeagent/image"
-"""Downloads, each checked against its pinned hash whenever it is used."""
+"""Debian packages, each checked against its pinned hash whenever it is used."""
 
 PYTHON = "3.13"
 """The image's own Python, that of Debian 13."""

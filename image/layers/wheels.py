@@ -1,19 +1,15 @@
-"""The upper layers: pinned wheels, and the agent itself."""
+"""The upper layers: the wheels of the packages, and the agent itself."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
-from layers.interpreter import Interpreter
-from layers.places import CACHE, DIST_PACKAGES, IMAGE, PYTHON, REPOSITORY, Machine, native
+from recipe import wheels as shipped
 
-_GLIBC = ("2_17", "2_28", "2_34")
-"""Versions of the C library that wheels are built for; the image's is newer than all."""
+from layers.interpreter import Interpreter
+from layers.places import DIST_PACKAGES, PYTHON, Machine
+
 _USELESS = (".pyx", ".pxd", ".pyi", ".c", ".h", ".hash")
 """Sources of compiled modules, and stubs."""
 
@@ -27,49 +23,39 @@ sys.exit(main())
 """
 
 
-def platforms(machine: Machine) -> list[str]:
-    """Options of pip for wheels of a machine and of the image's Python."""
-    tags = [f"--platform=manylinux_{version}_{machine.wheel}" for version in _GLIBC]
-    return ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}", *tags]
-
-
-def fetch(requirements: str, machine: Machine, folder: Path) -> list[Path]:
-    """The wheels for a file of pinned requirements, in ``folder``, each checked by pip against its hash.
+def dependencies(interpreter: Interpreter, machine: Machine, own: Path, downloads: Path, root: Path) -> None:
+    """Make ``root`` the layer of what the agent, whose wheel is ``own``, imports: locked wheels of the packages.
 
     Raises:
-        subprocess.CalledProcessError: one cannot be had, or is not the pinned one.
+        subprocess.CalledProcessError: they are not all that it needs.
+        SystemExit: one is not the locked one.
     """
-    cache = CACHE / "wheels"
-    cache.mkdir(parents=True, exist_ok=True)
-    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    pip += ["--require-hashes", f"--requirement={IMAGE / requirements}", *platforms(machine), f"--dest={folder}"]
-    offline = [*pip, "--no-index", f"--find-links={cache}"]
-    if subprocess.run(offline, check=False, capture_output=True).returncode:
-        subprocess.run(pip, check=True)
-        for wheel in folder.glob("*.whl"):
-            fresh = cache / f".{os.getpid()}-{wheel.name}"  # another build may be looking
-            shutil.copyfile(wheel, fresh).replace(cache / wheel.name)
-    return sorted(folder.glob("*.whl"))
+    locked = [wheel for wheel in shipped.locked() if wheel.runs_on(machine.wheel) and wheel.runs_with(PYTHON)]
+    offered, taken = downloads / "offered", downloads / "taken"
+    offered.mkdir(parents=True)
+    for wheel in shipped.fetch(locked):
+        (offered / wheel.name).symlink_to(wheel)
+    # Which of them this Python needs. Only pip that runs on it knows: it reads conditions as those of its own Python.
+    (pip,) = offered.glob("pip-*.whl")
+    options = [
+        "--isolated",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-cache-dir",
+        "--no-index",
+        "--only-binary=:all:",
+    ]
+    options += [f"--find-links={offered}", f"--dest={taken}", *shipped.fitting(PYTHON, machine.wheel)]
+    interpreter.run(pip / "pip", "download", *options, own)
+    for wheel in sorted(taken.iterdir()):
+        if wheel.name != own.name:
+            _unpack(wheel, root / DIST_PACKAGES)
 
 
-def dependencies(machine: Machine, downloads: Path, root: Path) -> None:
-    """Make ``root`` the layer of what the agent imports."""
-    for wheel in fetch("requirements.txt", machine, downloads):
-        _unpack(wheel, root / DIST_PACKAGES)
-
-
-def build(interpreter: Interpreter, folder: Path, timestamp: int) -> Path:
-    """Build the agent's wheel in the new folder ``folder``, which takes the build backend too."""
-    backend = folder / "backend"
-    for wheel in fetch("build-requirements.txt", native(), folder / "downloads"):
-        _unpack(wheel, backend)
-    interpreter.run(
-        *("-m", "hatchling", "build", "--target=wheel", f"--directory={folder}"),
-        folder=REPOSITORY,
-        PYTHONPATH=str(backend),
-        SOURCE_DATE_EPOCH=str(timestamp),
-    )
-    (wheel,) = folder.glob("*.whl")
+def build(folder: Path, timestamp: int) -> Path:
+    """Build the agent's wheel, as the packages have it, in the new folder ``folder``."""
+    folder.mkdir()
+    wheel, _ = shipped.build(folder, str(timestamp))
     return wheel
 
 

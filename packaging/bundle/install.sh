@@ -24,6 +24,7 @@ if [ $# = 0 ]; then
     done
 else
     python3 -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || die "needs Python 3.10 to 3.13"
+    [ ! -e /usr/lib/edgeagent/make-venv ] || die "the package edgeagent is installed here: ./install.sh upgrades it"
     [ ! -e /opt/edgeagent ] || [ -e /opt/edgeagent/pyvenv.cfg ] || die "/opt/edgeagent is something else"
     ./make-venv wheels /opt/edgeagent "$(command -v python3)"
     echo "Made /opt/edgeagent. Next: /opt/edgeagent/bin/edgeagent install"

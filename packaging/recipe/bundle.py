@@ -24,6 +24,7 @@ def build(out: Path, packages: list[Path], wheels: list[Path]) -> Path:
         stage.put(FOLDER / "make-venv", tree / "make-venv", 0o755)
         stage.put(FOLDER / "bundle/install.sh", tree / "install.sh", 0o755)
         stage.put(FOLDER / "bundle/README", tree / "README")
+        stage.put(ROOT / "LICENSE", tree / "LICENSE")
         files = sorted(path for path in tree.rglob("*") if path.is_file())
         stage.write(tree / "SHA256SUMS", "".join(f"{digest(path)}  {path.relative_to(tree)}\n" for path in files))
         stage.settle(tree, int(tools.epoch()))

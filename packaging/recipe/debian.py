@@ -26,7 +26,7 @@ def build(out: Path, architecture: str, wheels: list[Path]) -> Path:
         # Wheels are compressed: xz would take twenty times as long for 8 % less.
         subprocess.run(
             ["dpkg-deb", "--root-owner-group", "-Zgzip", "--build", tree, target],  # noqa: S607 (as its builder has it)
-            env=tools.environment(),
+            env=tools.environment(tools.epoch()),
             check=True,
             stdout=subprocess.DEVNULL,
         )
@@ -41,6 +41,7 @@ def _fill(tree: Path, wheels: list[Path]) -> None:
     stage.put(ROOT / "systemd/edgeagent.service", tree / "usr/lib/systemd/system/edgeagent.service")
     for kind in ("sysusers", "tmpfiles"):
         stage.put(ROOT / f"systemd/edgeagent.{kind}.conf", tree / f"usr/lib/{kind}.d/edgeagent.conf")
+    stage.put(ROOT / "edgeagent/install/data/config.yaml", tree / "usr/share/edgeagent/config.yaml")
     (tree / "usr/bin").mkdir()
     (tree / "usr/bin/edgeagent").symlink_to("/opt/edgeagent/bin/edgeagent")
     stage.put(_FILES / "lintian-overrides", tree / "usr/share/lintian/overrides/edgeagent")

@@ -1,16 +1,19 @@
-"""The copyright file of the Debian package: what is in it, and under which licence."""
+"""The copyright file of the Debian package: what is in it, whose that is, and under which licence."""
 
 from __future__ import annotations
 
 import email.parser
+import re
 import zipfile
+from collections.abc import Iterator
 from email.message import Message
-from pathlib import Path
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
 
 _HEAD = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: edgeagent
-Comment: The licence texts of others' work are inside the wheels: unzip -l, *.dist-info/licenses.
+Comment: The licence texts of others' work are inside the wheels, in the files that are named below: unzip -p WHEEL FILE
 
 Files: *
 Copyright: The edgeagent authors
@@ -20,21 +23,59 @@ _TAIL = """
 License: Apache-2.0
  On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.
 """
+_TEXT = re.compile(r"(LICEN[CS]E|COPYING|NOTICE)", re.IGNORECASE)
+_IN_THE_SOURCE = {"nvidia_ml_py": "pynvml.py"}
+"""Projects whose wheels have no licence file, and the module with the text at its head."""
+_STATEMENT = re.compile(
+    r"""^[#\s]*(Copyright\ (?=.*(?:\d{4}|contributors))(?:.*,\n)?.*)  # a line; after a comma the next one belongs to it
+    |"(Copyright\s[^"]*\d{4}[^"]*)"                                 # quoted: those of Python, in its licence""",
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 def copyright_file(wheels: list[Path]) -> str:
-    """The file's text; one paragraph for each wheel of others, as its own metadata says it."""
-    paragraphs = []
+    """The file's text; one paragraph for each project of others, as its own licence says it."""
+    projects: dict[str, list[Path]] = {}
     for wheel in sorted(wheels):
-        about = metadata(wheel)
-        if about["Name"] != "edgeagent":
-            author = about["Author"] or about["Author-email"] or about["Maintainer"] or f"The {about['Name']} authors"
-            paragraphs.append(
-                f"\nFiles: usr/lib/edgeagent/wheels/{wheel.name}\n"
-                f"Copyright: {' '.join(author.split())}\n"
-                f"License: {wheel.name.split('-')[0]}\n {_licence(about)}, see the wheel.\n"
-            )
-    return _HEAD + "".join(paragraphs) + _TAIL
+        projects.setdefault(wheel.name.split("-")[0], []).append(wheel)
+    return _HEAD + "".join(_paragraph(name, found) for name, found in projects.items() if name != "edgeagent") + _TAIL
+
+
+def _paragraph(project: str, wheels: list[Path]) -> str:
+    texts = {name: text for wheel in wheels for name, text in licence_texts(wheel).items()}
+    found = (line or quoted for text in texts.values() for line, quoted in _STATEMENT.findall(text))
+    holders = "\n           ".join(dict.fromkeys(" ".join(statement.split()) for statement in found))
+    files = "\n".join(f" {name}" for name in texts)
+    return (
+        f"\nFiles: usr/lib/edgeagent/wheels/{project}-*\n"
+        f"Copyright: {holders or 'see its licence'}\n"
+        f"License: {project}\n {_licence(metadata(wheels[0]))}, see in the wheel:\n{files}\n"
+    )
+
+
+def licence_texts(wheel: Path) -> dict[str, str]:
+    """The licence texts of a wheel by their places in it.
+
+    Raises:
+        SystemExit: it has none, and must not be passed on.
+    """
+    project = wheel.name.split("-")[0]
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if _is_licence(name) or name == _IN_THE_SOURCE.get(project)]
+        texts = {name: archive.read(name).decode(errors="replace") for name in names}
+    if project in _IN_THE_SOURCE:
+        texts = {name: "".join(_head(text)) for name, text in texts.items()}
+    if not any(texts.values()):
+        raise SystemExit(f"{wheel.name} has no licence text")
+    return texts
+
+
+def _head(source: str) -> Iterator[str]:
+    return takewhile(lambda line: line.startswith("#"), source.splitlines(keepends=True))
+
+
+def _is_licence(name: str) -> bool:
+    return ".dist-info/" in name and _TEXT.match(PurePosixPath(name).name) is not None and not name.endswith("/")
 
 
 def metadata(wheel: Path) -> Message:

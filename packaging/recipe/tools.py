@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import subprocess
@@ -28,13 +29,21 @@ def epoch() -> str:
         check=False,
     )
     if commit.returncode:
-        raise SystemExit("this is no git checkout: set SOURCE_DATE_EPOCH")
+        raise SystemExit(
+            f"git does not tell the time of the newest commit: {commit.stderr.strip()}\n"
+            "Without git: SOURCE_DATE_EPOCH=$(date +%s) packaging/build.py"
+        )
     return commit.stdout.strip()
 
 
-def environment() -> dict[str, str]:
-    """Of every command whose output is shipped: nothing of who builds, where and when."""
-    return {**os.environ, "SOURCE_DATE_EPOCH": epoch(), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
+def say(text: str) -> None:
+    """Tell who waits what takes so long."""
+    sys.stderr.write(f"{text}\n")
+
+
+def environment(when: str) -> dict[str, str]:
+    """Of every command whose output is shipped: nothing of who builds and where. ``when`` as of ``epoch``."""
+    return {**os.environ, "SOURCE_DATE_EPOCH": when, "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
 
 def python() -> Path:
@@ -42,14 +51,18 @@ def python() -> Path:
     key = hashlib.sha256(f"{sys.version}{REQUIREMENTS.read_text()}".encode()).hexdigest()[:12]
     home = CACHE / f"tools-{key}"
     program, stamp = home / "bin/python", home / "complete"
-    if not stamp.exists():
-        subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
-        pip(program, "install", "--require-hashes", "--only-binary=:all:", "--requirement", REQUIREMENTS)
-        stamp.touch()
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "tools.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another build may be at it
+        if not stamp.exists():
+            say(f"installing the build tools into {home} (once)")
+            subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
+            pip(program, "install", "--require-hashes", "--only-binary=:all:", "--requirement", REQUIREMENTS)
+            stamp.touch()
     return program
 
 
 def pip(interpreter: Path, *arguments: str | Path) -> None:
     """Run a command of pip, which speaks up only if something is wrong."""
     quiet = ("--quiet", "--disable-pip-version-check")
-    subprocess.run([interpreter, "-m", "pip", *quiet, *arguments], check=True)
+    subprocess.run([interpreter, "-I", "-m", "pip", *quiet, *arguments], check=True)

@@ -45,6 +45,11 @@ class Wheel:
         """Whether it is for this ``uname -m`` or for all."""
         return all(tag == "any" or tag.endswith(f"_{machine}") for tag in self.tags[2])
 
+    def runs_with(self, python: str) -> bool:
+        """Whether it is for this Python, such as ``3.13``, or for later ones too."""
+        needed, abi, _ = self.tags
+        return needed == f"cp{python.replace('.', '')}" or abi in ("abi3", "none")
+
 
 def locked() -> list[Wheel]:
     """All wheels of the lock."""
@@ -69,6 +74,8 @@ def fetch(wanted: list[Wheel]) -> list[Path]:
     for wheel in wanted:
         if not (folder / wheel.name).exists():
             missing.setdefault(wheel.runs, []).append(wheel)
+    if missing:
+        tools.say(f"downloading {sum(map(len, missing.values()))} wheels into {folder} (once)")
     for wheels in missing.values():
         _download(wheels, folder)
     for wheel in wanted:
@@ -94,22 +101,26 @@ def _download(wheels: list[Wheel], folder: Path) -> None:
 
 def resolve(requirements: Path, python: str, machine: str, folder: Path) -> None:
     """Download what ``requirements`` names for one Python on one machine."""
-    options = [option for platform in PLATFORMS for option in ("--platform", f"{platform}_{machine}")]
-    options += ["--python-version", python, "--implementation", "cp"]
-    _pip_download(folder, *options, "--requirement", requirements)
+    _pip_download(folder, *fitting(python, machine), "--requirement", requirements)
+
+
+def fitting(python: str, machine: str) -> list[str]:
+    """Options of ``pip download`` for one Python on one machine."""
+    platforms = [option for platform in PLATFORMS for option in ("--platform", f"{platform}_{machine}")]
+    return ["--implementation", "cp", "--python-version", python, *platforms]
 
 
 def _pip_download(folder: Path, *arguments: str | Path) -> None:
     tools.pip(tools.python(), "download", "--no-deps", "--only-binary=:all:", "--dest", folder, *arguments)
 
 
-def build(out: Path, source: Path = ROOT) -> tuple[Path, Path]:
-    """Build wheel and sdist from ``source``; the two files in ``out``."""
+def build(out: Path, when: str) -> tuple[Path, Path]:
+    """Build wheel and sdist, with ``when`` (``tools.epoch``) for their time; the two files in ``out``."""
     with tempfile.TemporaryDirectory() as place:
         subprocess.run(
-            [tools.python(), "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", place],
-            cwd=source,
-            env=tools.environment(),
+            [tools.python(), "-I", "-m", "hatchling", "build", "-t", "wheel", "-t", "sdist", "-d", place],
+            cwd=ROOT,
+            env={**tools.environment(when), "HATCH_QUIET": "1"},
             check=True,
             stdout=subprocess.DEVNULL,
         )

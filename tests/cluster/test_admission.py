@@ -11,10 +11,21 @@ import pytest
 import yaml
 from kubernetes import client
 
+from edgeagent.quantity import parse
 from tests.cluster import loadimage
-from tests.cluster.objects import GPU_MEMORY, create_node, create_pod, patch_node_status, pod, wait_gone, wait_pod
+from tests.cluster.objects import (
+    GPU_MEMORY,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    create_node,
+    create_pod,
+    patch_node_status,
+    pod,
+    wait_gone,
+    wait_pod,
+)
 from tests.controlplane.waiting import wait_for
-from tests.deploy.applying import applied, call, create, documents
+from tests.deploy.applying import applied, call, create, documents, path_of
 from tests.unit.test_docs import blocks, page
 
 if TYPE_CHECKING:
@@ -49,9 +60,11 @@ def policies(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         probe = pod("probe", namespace=name, limits={"kube-share/gpu-mem": "1Gi"})
 
         def in_force() -> bool:
-            seen = create(api, probe, dry_run=True)["spec"]
+            seen = _made_or_none(control_plane, probe)
             return (
-                seen.get("runtimeClassName") == "nvidia" and GPU_MEMORY in seen["containers"][0]["resources"]["limits"]
+                seen is not None
+                and seen["spec"].get("runtimeClassName") == "nvidia"
+                and GPU_MEMORY in resources(seen)[1]
             )
 
         wait_for("the policies in force", in_force)
@@ -94,8 +107,7 @@ def resources(pod: Mapping[str, Any], container: int = 0) -> tuple[dict[str, str
 
 
 def _bytes(limits: Mapping[str, str]) -> dict[str, int]:
-    units = {"Mi": 2**20, "Gi": 2**30}
-    return {key: int(text.rstrip("MGi")) * units.get(text[-2:], 1) for key, text in limits.items()}
+    return {key: parse(text) for key, text in limits.items()}
 
 
 def env(pod: Mapping[str, Any], container: int = 0) -> dict[str, str]:
@@ -180,6 +192,10 @@ WHOLE = {"edgeagent.dev/whole-board-memory": "true"}
         # A request stays within a limit that is the whole board's already.
         ("2Gi", "3Gi", ("3Gi", "3Gi")),
         ("1Gi", None, ("3Gi", None)),
+        # 2500M are 2384.2 MiB, the whole board's already. The request becomes equal to it, and not 2385Mi.
+        ("2Gi", "2500M", ("2500M", "2500M")),
+        # 338 MiB and 2 GiB are 2386 MiB; 2502000001 bytes are 2386.09 MiB and hold them.
+        ("338Mi", "2502000001", ("2386Mi", "2502000001")),
     ],
 )
 def test_memory_becomes_the_whole_boards_on_request(
@@ -214,6 +230,26 @@ def test_mps_limits_are_set_on_request(policies: ControlPlane, here: str) -> Non
     added = {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1536M", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25"}
     assert env(asked) == env(plain) | added
     assert not added.keys() & env(plain).keys()
+
+
+@pytest.mark.parametrize(
+    ("memory", "milli", "wanted"),
+    [
+        # Two GPUs are two times 1000, and MPS knows no more than 100 per cent of each.
+        ("4Gi", "1500", ("0=4096M", "100")),
+        # Less than MPS can count is not nothing: a limit of 0M would be none.
+        ("512Ki", "5", ("0=1M", "1")),
+    ],
+)
+def test_mps_limits_are_such_as_mps_takes(
+    policies: ControlPlane, here: str, memory: str, milli: str, wanted: tuple[str, str]
+) -> None:
+    limits = {GPU_MEMORY: memory, GPU_MILLI: milli}
+    seen = env(
+        made(policies, pod("it", namespace=here, limits=limits, annotations={"edgeagent.dev/mps-limits": "true"}))
+    )
+
+    assert (seen["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"], seen["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"]) == wanted
 
 
 # --- keys of other projects ----------------------------------------------------------
@@ -336,6 +372,186 @@ def test_a_figure_of_ours_counts_before_a_foreign_one(policies: ControlPlane, he
     seen = made(policies, pod("it", namespace=here, limits={"kube-share/gpu-mem": "4Gi", GPU_MEMORY: "1Gi"}))
 
     assert resources(seen) == ({GPU_MEMORY: "1Gi"}, {GPU_MEMORY: "1Gi"})
+
+
+def test_a_foreign_zero_is_a_budget_of_zero(policies: ControlPlane, here: str) -> None:
+    seen = made(policies, pod("it", namespace=here, limits={"kube-share/gpu-mem": "0", "kube-share/gpu": "0"}))
+
+    assert resources(seen)[1] == {GPU_MEMORY: "0", GPU_MILLI: "0"}
+    assert "runtimeClassName" not in seen["spec"]
+
+
+def test_a_foreign_figure_below_zero_is_refused_by_its_own_name(policies: ControlPlane, here: str) -> None:
+    with pytest.raises(client.ApiException) as refused:
+        made(policies, pod("it", namespace=here, limits={"kube-share/gpu-mem": "-1Gi"}))
+
+    assert refused.value.status == 422
+    assert "limits[kube-share/gpu-mem]" in str(refused.value.body)
+    assert "must be greater than or equal to 0" in str(refused.value.body)
+
+
+# --- updates, and workloads from before the policies -----------------------------------
+
+
+@pytest.fixture
+def older(policies: ControlPlane) -> Iterator[str]:
+    """A namespace where the policies do not apply until ``begin`` says so."""
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    policies.api.create_namespace({"metadata": {"name": name}})
+    yield name
+    policies.api.delete_collection_namespaced_pod(name, body={"gracePeriodSeconds": 0})
+    policies.api.delete_namespace(name)
+
+
+def begin(plane: ControlPlane, namespace: str) -> None:
+    """From here on the policies apply in a namespace."""
+    plane.api.patch_namespace(namespace, {"metadata": {"labels": MARK}})
+    probe = pod("probe", namespace=namespace, limits={"kube-share/gpu-mem": "1Gi"})
+    wait_for("the policies in force", lambda: GPU_MEMORY in resources(made(plane, probe))[1])
+
+
+def patch(plane: ControlPlane, manifest: dict[str, Any], body: dict[str, Any], kind: str = MERGE_PATCH) -> Any:
+    return call(plane.api, "PATCH", path_of(manifest), body, content_type=kind)
+
+
+def get(plane: ControlPlane, manifest: dict[str, Any]) -> Any:
+    return call(plane.api, "GET", path_of(manifest))
+
+
+def at(found: Any, where: tuple[str, ...]) -> Any:
+    for part in where:
+        found = found[part]
+    return found
+
+
+def idle(kind: str, namespace: str, limits: Mapping[str, str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """A workload whose pods go to no node."""
+    manifest, where = workload(kind, namespace, limits)
+    at(manifest, where)["spec"]["nodeSelector"] = {"edgeagent-test": "none"}
+    return manifest, where
+
+
+def sets(plane: ControlPlane, namespace: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = call(plane.api, "GET", f"/apis/apps/v1/namespaces/{namespace}/replicasets")["items"]
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_change_of_something_else_leaves_a_template_from_before_as_it_is(
+    policies: ControlPlane, older: str, kind: str
+) -> None:
+    manifest, where = idle(kind, older, {"kube-share/gpu-mem": "1Gi"})
+    create(policies.api, manifest)
+    begin(policies, older)
+
+    seen = patch(policies, manifest, {"metadata": {"annotations": {"note": "new"}}})
+
+    assert seen["metadata"]["annotations"]["note"] == "new"
+    assert resources(at(seen, where))[1] == {"kube-share/gpu-mem": "1Gi"}
+
+
+def test_a_deployment_from_before_scales_and_rolls_out_with_one_replica_set_each(
+    policies: ControlPlane, older: str
+) -> None:
+    manifest, _ = idle("Deployment", older, {"kube-share/gpu-mem": "1Gi"})
+    create(policies.api, manifest)
+    wait_for("a pod", lambda: len(policies.api.list_namespaced_pod(older).items) == 1)
+    begin(policies, older)
+
+    def settled() -> bool:
+        seen = get(policies, manifest)
+        status, spec = seen["status"], seen["spec"]
+        new = status.get("updatedReplicas") == spec["replicas"]
+        return new and bool(status["observedGeneration"] == seen["metadata"]["generation"])
+
+    # As kubectl scale and autoscalers do it: the Deployment itself is not in the request.
+    scale = {"spec": {"replicas": 2}}
+    call(policies.api, "PATCH", f"{path_of(manifest)}/scale", scale, content_type=MERGE_PATCH)
+    wait_for("two pods", settled)
+    assert len(sets(policies, older)) == 1
+
+    note = {"metadata": {"annotations": {"note": "new"}}}
+    patch(policies, manifest, {"spec": {"template": note, "strategy": {"type": "Recreate", "rollingUpdate": None}}})
+    wait_for("two new pods", settled)
+
+    assert len(sets(policies, older)) == 2
+    assert "collisionCount" not in get(policies, manifest)["status"]
+    pods = policies.api.list_namespaced_pod(older).items
+    new = [one for one in pods if (one.metadata.annotations or {}).get("note")]
+    assert [one.spec.containers[0].resources.limits for one in new] == [{GPU_MEMORY: "1Gi"}] * 2
+
+
+def test_a_job_from_before_can_be_changed_and_deleted(policies: ControlPlane, older: str) -> None:
+    manifest, _ = idle("Job", older, {"kube-share/gpu-mem": "1Gi"})
+    create(policies.api, manifest)
+    wait_for("its pod", lambda: policies.api.list_namespaced_pod(older).items)
+    begin(policies, older)
+
+    patch(policies, manifest, {"spec": {"suspend": True}})
+    call(policies.api, "DELETE", path_of(manifest), {"propagationPolicy": "Foreground"})
+
+    def gone() -> bool:
+        try:
+            get(policies, manifest)
+        except client.ApiException as refusal:
+            return bool(refusal.status == 404)
+        return False
+
+    wait_for("the job gone", gone)
+
+
+def test_a_translated_job_may_be_applied_again(policies: ControlPlane, here: str) -> None:
+    """What ``kubectl apply`` sends: the foreign figure once more, because it is not on the object."""
+    manifest, _ = idle("Job", here, {"kube-share/gpu-mem": "1Gi"})
+    create(policies.api, manifest)
+
+    again = patch(policies, manifest, {"spec": {"template": template_of("1Gi")}}, STRATEGIC_MERGE_PATCH)
+
+    assert resources(again["spec"]["template"])[1] == {GPU_MEMORY: "1Gi"}
+
+
+def template_of(figure: str, **more: str) -> dict[str, Any]:
+    limits = {"kube-share/gpu-mem": figure, **more}
+    return {"spec": {"containers": [{"name": "main", "resources": {"limits": limits}}]}}
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "CronJob"])
+def test_a_changed_foreign_figure_is_translated_again(policies: ControlPlane, here: str, kind: str) -> None:
+    """What ``kubectl apply`` sends of a manifest that says 2Gi now: theirs, beside ours of the first time."""
+    manifest, where = idle(kind, here, {"kube-share/gpu-mem": "1Gi"})
+    create(policies.api, manifest)
+    body: dict[str, Any] = template_of("2Gi")
+    for part in reversed(where):
+        body = {part: body}
+
+    seen = patch(policies, manifest, body, STRATEGIC_MERGE_PATCH)
+
+    assert resources(at(seen, where))[1] == {GPU_MEMORY: "2Gi"}
+
+
+def test_a_figure_of_ours_that_is_changed_with_the_foreign_one_counts(policies: ControlPlane, here: str) -> None:
+    manifest, _ = idle("Deployment", here, {"kube-share/gpu-mem": "1Gi"})
+    create(policies.api, manifest)
+
+    both = {"spec": {"template": template_of("2Gi", **{GPU_MEMORY: "3Gi"})}}
+    seen = patch(policies, manifest, both, STRATEGIC_MERGE_PATCH)
+
+    assert resources(seen["spec"]["template"])[1] == {GPU_MEMORY: "3Gi"}
+
+
+def test_a_changed_annotation_of_kai_is_translated_again(policies: ControlPlane, translating: str) -> None:
+    manifest, _ = idle("Deployment", translating, {"memory": "3Gi"})
+    manifest["spec"]["template"]["metadata"]["annotations"] = {"gpu-memory": "1024"}
+    create(policies.api, manifest)
+
+    def after(template: dict[str, Any]) -> dict[str, str]:
+        seen = patch(policies, manifest, {"spec": {"template": template}}, STRATEGIC_MERGE_PATCH)
+        return resources(seen["spec"]["template"])[1]
+
+    assert after({"metadata": {"annotations": {"gpu-memory": "2048"}}}) == {GPU_MEMORY: "2Gi", "memory": "3Gi"}
+    ours = {"spec": {"containers": [{"name": "main", "resources": {"limits": {GPU_MEMORY: "3Gi"}}}]}}
+    assert after(ours)[GPU_MEMORY] == "3Gi"
+    assert after({"metadata": {"annotations": {"note": "new"}}})[GPU_MEMORY] == "3Gi"
 
 
 FOREIGN = [

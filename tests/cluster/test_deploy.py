@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import uuid
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kubernetes import client
 
+from edgeagent import config
 from edgeagent.reconcile.events import CONTROLLER
 from edgeagent.system import mounted
 from tests.cluster import loadimage
@@ -34,6 +37,7 @@ from tests.controlplane.credentials import write_kubeconfig
 from tests.controlplane.waiting import wait_for
 from tests.deploy import applying
 from tests.deploy.applying import applied, call, create, documents
+from tests.unit.test_docs import page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,6 +95,25 @@ def _finished(api: Any, node: str) -> list[Any]:
         if one.metadata.deletion_timestamp:
             play_end(api, one)
     return left
+
+
+def test_the_line_of_the_page_keeps_the_pod_from_one_node(control_plane: ControlPlane) -> None:
+    (line,) = re.findall(
+        r"patch daemonset edgeagent --type=merge -p '(.+)'$", page("how-to/run-as-a-daemonset.md"), re.MULTILINE
+    )
+    files = deployment()
+    (daemon_set,) = (one for one in files if one["kind"] == "DaemonSet")
+
+    with applied(control_plane, files):
+        query = {"fieldValidation": "Strict", "dryRun": "All"}
+        body = json.loads(line)
+        path = applying.path_of(daemon_set)
+        seen = call(control_plane.api, "PATCH", path, body, query=query, content_type=MERGE_PATCH)
+
+    (term,) = seen["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["orin-1"]}]}
 
 
 def test_pod_security_lets_the_agent_into_its_own_namespace_only(control_plane: ControlPlane, namespace: str) -> None:
@@ -175,7 +198,8 @@ def _token(plane: ControlPlane, pod: Any = None) -> str:
         "kind": "TokenRequest",
         "spec": {"boundObjectRef": bound, "audiences": None},
     }
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/edgeagent/token"
+    namespace = pod.metadata.namespace if pod else NAMESPACE
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/edgeagent/token"
     return str(call(plane.api, "POST", path, body)["status"]["token"])
 
 
@@ -302,6 +326,7 @@ def test_the_account_writes_nothing_on_another_node(two: Two) -> None:
         {"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.9"}]}},
         {"status": {"nodeInfo": {"kubeletVersion": "v9"}}},
         {"status": {"images": [{"names": ["x"], "sizeBytes": 1}]}},
+        {"status": {"phase": "Terminated"}},
         {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}},
     ],
     ids=str,
@@ -362,6 +387,30 @@ def test_a_token_that_names_no_node_writes_nothing(two: Two) -> None:
     assert two.patch(two.mine, {"status": RESOURCES}) == 422
     assert _refused(lambda: _event(two.plane, two.token, two.mine)) == 422
     wait_for("the refusal", lambda: _dry_eviction(_api(two.plane, two.token), two.pods[two.mine]) == 422)
+
+
+def test_an_account_in_another_namespace_is_held_as_well(two: Two, namespace: str) -> None:
+    api = two.plane.api
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "edgeagent", "namespace": namespace}}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edgeagent"}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": f"edgeagent-{namespace}"},
+        "roleRef": role,
+        "subjects": [{"kind": "ServiceAccount", "name": "edgeagent", "namespace": namespace}],
+    }
+    agent = pod("agent", namespace=namespace, node=two.mine)
+    agent["spec"]["serviceAccountName"] = "edgeagent"
+    with applied(two.plane, [account, binding]):
+        made = play_start(api, create_pod(api, agent))
+        two.token = _token(two.plane, made)
+        # RBAC's own cache has the binding a moment after it was made.
+        wait_for("its rights", lambda: two.patch(two.mine, {"status": RESOURCES}) == 0)
+
+        assert two.patch(two.other, {"status": RESOURCES}) == 422
+        assert _refused(lambda: _event(two.plane, two.token, two.other)) == 422
+        play_end(api, made)
 
 
 def test_the_account_still_reads_every_pod(two: Two) -> None:
@@ -468,3 +517,23 @@ def test_the_kubelet_brings_a_changed_config_map_as_the_agent_notices_it(
 
         wait_for("another version", lambda: mounted.version(folder) not in (before, None), seconds=100)
         assert (folder / "config.yaml").read_text() == "mode: enforce\n"
+
+
+def test_a_configuration_of_ones_own_comes_to_a_running_agent_and_outlives_an_update(
+    control_plane: ControlPlane, live_node: LiveNode
+) -> None:
+    api = control_plane.api
+    mine = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "edgeagent-local", "namespace": NAMESPACE}}
+    with on_live_node(control_plane, live_node, loadimage.NAME, ["/load"]) as running:
+        folder = Path(f"/proc/{live_node.pid_of(running, 'edgeagent')}/root/etc/edgeagent")
+        assert not (folder / "config.d").exists()
+
+        with applied(control_plane, [mine | {"data": {"config.yaml": "mode: enforce\n"}}]):
+            api.patch_namespaced_pod(running.metadata.name, NAMESPACE, {"metadata": {"annotations": {"look": "now"}}})
+            wait_for("the file", (folder / "config.d/90-local.yaml").exists, seconds=100)
+            for one in deployment(selector={"kubernetes.io/hostname": live_node.name}):
+                if one["kind"] == "ConfigMap":
+                    call(api, "PUT", applying.path_of(one), one)
+
+            texts = [(path.name, path.read_text()) for path in (folder / "config.yaml", *folder.glob("config.d/*"))]
+            assert config.load(texts).mode == "enforce"

@@ -155,6 +155,54 @@ def test_a_pod_that_needs_a_label_is_named_and_nothing_is_touched_without_force(
     assert get_pod(control_plane.api, llm).metadata.deletion_timestamp is None
 
 
+def test_with_keep_needed_everything_but_that_label_goes_and_the_printed_commands_finish_it(
+    control_plane: ControlPlane,
+    hand_node: str,
+    board: Board,
+    namespace: str,
+    tmp_path: Path,
+    uninstall: Callable[..., tuple[int, str]],
+) -> None:
+    before = settled(control_plane, hand_node)
+    publish(control_plane, hand_node, board, tmp_path / "agent")
+    manifest = pod("llm", namespace=namespace, node=hand_node, selector={"ai-capable": "true"})
+    play_start(control_plane.api, create_pod(control_plane.api, manifest))
+
+    code, said = uninstall("--keep-needed")
+
+    assert code == 1
+    node = control_plane.api.read_node(hand_node)
+    assert GPU_MEMORY not in node.status.capacity
+    assert not {"GPUMemoryPressure", "GPUUnavailable"} & {item.type for item in node.status.conditions}
+    assert node.metadata.labels.get("ai-capable") == "true"
+    assert "edgeagent.dev/gpu.kind" not in node.metadata.labels
+    for words in (shlex.split(line) for line in said.splitlines() if line.strip().startswith("kubectl patch")):
+        control_plane.api.patch_node_status(
+            hand_node, json.loads(words[7]), _content_type="application/merge-patch+json"
+        )
+    assert whole(control_plane, hand_node) == before
+
+
+def test_the_pod_of_an_agent_is_a_refusal_before_anything_is_taken_off(
+    control_plane: ControlPlane,
+    hand_node: str,
+    board: Board,
+    namespace: str,
+    tmp_path: Path,
+    uninstall: Callable[..., tuple[int, str]],
+) -> None:
+    publish(control_plane, hand_node, board, tmp_path / "agent")
+    manifest = pod("agent", namespace=namespace, node=hand_node)
+    manifest["metadata"]["labels"] = {"app.kubernetes.io/name": "edgeagent"}
+    play_start(control_plane.api, create_pod(control_plane.api, manifest))
+    before = whole(control_plane, hand_node)
+
+    code, said = uninstall()
+
+    assert (code, whole(control_plane, hand_node)) == (1, before)
+    assert f"{namespace}/agent on this node would put everything back" in said
+
+
 def test_a_list_that_was_destroyed_is_not_replaced_by_a_guess(
     control_plane: ControlPlane,
     hand_node: str,

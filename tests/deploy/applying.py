@@ -76,21 +76,28 @@ def call(
     return found
 
 
+def path_of(manifest: dict[str, Any]) -> str:
+    """The path of an object."""
+    return f"{_collection(manifest)}/{manifest['metadata']['name']}"
+
+
+def _collection(manifest: dict[str, Any]) -> str:
+    return _PATHS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace"))
+
+
 def create(api: Any, manifest: dict[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
     """Create an object, or ask what would be created.
 
     Raises:
         client.ApiException: refused.
     """
-    path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace"))
     query = {"fieldValidation": "Strict"} | ({"dryRun": "All"} if dry_run else {})
-    return call(api, "POST", path, manifest, query=query)
+    return call(api, "POST", _collection(manifest), manifest, query=query)
 
 
 def delete(api: Any, manifest: dict[str, Any]) -> None:
     """Take an object away, with what it owns."""
-    path = _PATHS[manifest["kind"]].format(namespace=manifest["metadata"].get("namespace"))
-    call(api, "DELETE", f"{path}/{manifest['metadata']['name']}", {"propagationPolicy": "Background"})
+    call(api, "DELETE", path_of(manifest), {"propagationPolicy": "Background"})
 
 
 @contextmanager

@@ -42,8 +42,14 @@ def base() -> str:
     return _run("kustomize", "build", str(DEPLOY / "base"))
 
 
-def with_components(*components: str) -> str:
-    """The base with components by their names, in a kustomization as a user would write it."""
+def with_components(*components: str, files: Mapping[str, str] | None = None, **more: Any) -> str:
+    """The base with components by their names, in a kustomization as a user would write it.
+
+    Args:
+        components: their names.
+        files: files beside the kustomization, by their names.
+        more: other fields of the kustomization.
+    """
     with tempfile.TemporaryDirectory() as folder:
         deploy = os.path.relpath(DEPLOY, Path(folder).resolve())  # kustomize wants relative paths
         content = {
@@ -51,7 +57,10 @@ def with_components(*components: str) -> str:
             "kind": "Kustomization",
             "resources": [f"{deploy}/base"],
             "components": [f"{deploy}/components/{name}" for name in components],
+            **more,
         }
+        for name, text in (files or {}).items():
+            (Path(folder) / name).write_text(text)
         (Path(folder) / "kustomization.yaml").write_text(json.dumps(content))
         return _run("kustomize", "build", folder)
 

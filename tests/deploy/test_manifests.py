@@ -62,10 +62,28 @@ def test_the_configuration_is_where_the_agent_looks_and_is_valid() -> None:
     mount, volume = mounts()[str(config.DEFAULT_FILE.parent)]
     (file,) = (one for one in documents("k3s/edgeagent.yaml") if one["kind"] == "ConfigMap")
 
-    assert volume["projected"]["sources"] == [{"configMap": {"name": file["metadata"]["name"]}}]
+    assert volume["projected"]["sources"][0] == {"configMap": {"name": file["metadata"]["name"]}}
     assert mount["readOnly"]
     assert list(file["data"]) == [config.DEFAULT_FILE.name]
     assert config.load([("edgeagent", file["data"]["config.yaml"])]).mode == "observe"
+
+
+def test_a_configuration_that_no_manifest_brings_is_read_last_and_may_be_missing() -> None:
+    """What an update does not apply it does not put back."""
+    _, volume = mounts()[str(config.DEFAULT_FILE.parent)]
+    _, own = volume["projected"]["sources"]
+    (item,) = own["configMap"]["items"]
+    metrics = (ROOT / "deploy/components/pod-monitor/kustomization.yaml").read_text()
+
+    assert own["configMap"]["optional"] is True
+    assert f"name: {own['configMap']['name']}\n" not in "".join(
+        path.read_text()
+        for path in (ROOT / "deploy").rglob("*.yaml")
+        if "daemonset" not in path.name and "k3s" not in path.parts
+    )
+    (other,) = re.findall(r"path: (config\.d/\S+)", metrics)
+    assert item["path"] > other
+    assert Path(item["path"]).parent == Path("config.d")
 
 
 def test_the_configuration_for_metrics_is_valid() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.rendering import DEPLOY, objects, with_components
+from tests.deploy.rendering import DEPLOY, NAMESPACE, objects, with_components
 from tests.unit.test_docs import PAGES, blocks
 
 TEXTS = [path.read_text(encoding="utf-8") for path in PAGES]
@@ -33,14 +33,21 @@ def test_each_value_that_is_set_in_a_command_is_one_of_the_chart() -> None:
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("content", KUSTOMIZATIONS, ids=lambda content: content["components"][0])
+@pytest.mark.parametrize("content", KUSTOMIZATIONS, ids="+".join)
 def test_each_kustomization_of_the_pages_builds(content: dict[str, Any]) -> None:
     assert content["resources"] == ["deploy/base"]
-    names = [path.removeprefix("deploy/components/") for path in content["components"]]
+    components = [path.removeprefix("deploy/components/") for path in content.get("components", ())]
+    more = {key: value for key, value in content.items() if key not in ("resources", "components")}
+    generated = more.get("configMapGenerator", [])
+    files = {name: "mode: enforce\n" for one in generated for name in one["files"]}
 
-    assert objects(with_components(*names))
+    built = with_components(*components, files=files, **more)
+
     for image in content.get("images", ()):
-        assert f"image: {image['name']}:" in with_components(*names)
+        assert f"image: {image['newName']}:" in built
+    for one in generated:
+        found = objects(built)["ConfigMap", NAMESPACE, one["name"]]
+        assert found["data"] == {"config.yaml": {"mode": "enforce"}}
 
 
 def test_paths_of_the_deployment_in_commands_exist() -> None:

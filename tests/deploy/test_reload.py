@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +47,7 @@ def digest(service: Service) -> str:
 def reloaded(service: Service) -> None:
     """Wait for a reload, and for the cycle after it to be shown."""
     service.manager.until("RELOADING")
+    service.manager.until("READY")
     service.manager.until("WATCHDOG")
     service.manager.until("WATCHDOG")
 
@@ -57,10 +57,8 @@ def test_a_changed_config_map_is_taken_whole_or_not_at_all(service: Service) -> 
     assert service.metric("observe") == 0
 
     mount(service.folder, "..2", QUICK + "mode: observe\n")
-    began = time.monotonic()
     reloaded(service)
 
-    assert time.monotonic() - began < 10
     assert service.metric("observe") == 1
     assert service.metric("config_last_reload_successful") == 1
     second = digest(service)

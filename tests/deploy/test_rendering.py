@@ -96,6 +96,85 @@ def test_values_that_a_cluster_needs_arrive() -> None:
     assert secrets == [monitor["spec"]["podMetricsEndpoints"][0]["authorization"]["credentials"]["name"]] == ["mine"]
 
 
+def probes(values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """Scheme, host and port of the two probes, and the port of the container."""
+    (container,) = objects(chart(values))["DaemonSet", NAMESPACE, "edgeagent"]["spec"]["template"]["spec"]["containers"]
+    asked = [container[f"{kind}Probe"]["httpGet"] for kind in ("liveness", "readiness")]
+    (port,) = container["ports"]
+    return [(one.get("scheme", "HTTP"), one["host"], one["port"], port["containerPort"]) for one in asked]
+
+
+@pytest.mark.parametrize(
+    ("serve", "asked"),
+    [
+        ({}, ("HTTP", "127.0.0.1", 9843, 9843)),
+        ({"bind": "127.0.0.1:9900"}, ("HTTP", "127.0.0.1", 9900, 9900)),
+        # All addresses are asked at loopback, one address at itself.
+        ({"bind": "0.0.0.0:9900", "insecure": True}, ("HTTP", "127.0.0.1", 9900, 9900)),
+        ({"bind": "[::]:9900", "insecure": True}, ("HTTP", "::1", 9900, 9900)),
+        ({"bind": "192.0.2.7:9843", "insecure": True}, ("HTTP", "192.0.2.7", 9843, 9843)),
+        ({"tls": {"cert": "/c", "key": "/k"}}, ("HTTPS", "127.0.0.1", 9843, 9843)),
+    ],
+    ids=json.dumps,
+)
+def test_the_probes_ask_where_the_configuration_has_the_agent_listen(
+    serve: dict[str, Any], asked: tuple[Any, ...]
+) -> None:
+    assert probes({"config": {"mode": "observe", "serve": serve}}) == [asked, asked]
+
+
+def test_the_probes_ask_where_the_configuration_for_metrics_has_the_agent_listen() -> None:
+    serve = {"bind": "127.0.0.1:9900"}
+
+    found = probes({"config": {"serve": serve}, "podMonitor": {"enabled": True}})
+
+    assert found == [("HTTP", "127.0.0.1", 9843, 9843)] * 2
+
+
+def test_a_port_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        chart({"config": {"serve": {"bind": "127.0.0.1:0"}}})
+
+    assert "serve.bind" in refused.value.stderr
+
+
+def test_a_name_that_looks_like_a_number_stays_a_name() -> None:
+    values = {
+        "image": {"repository": "1", "tag": "2"},
+        "imagePullSecrets": ["123"],
+        "runtimeClassName": "456",
+        "podMonitor": {"enabled": True, "tokenSecret": "789"},
+        "cudaContext": {"enabled": True, "gpuMemory": "1073741824"},
+    }
+
+    found = objects(chart(values))
+    pod = found["DaemonSet", NAMESPACE, "edgeagent"]["spec"]["template"]["spec"]
+    (endpoint,) = found["PodMonitor", NAMESPACE, "edgeagent"]["spec"]["podMetricsEndpoints"]
+
+    assert pod["containers"][0]["image"] == "1:2"
+    assert pod["imagePullSecrets"] == [{"name": "123"}]
+    assert pod["runtimeClassName"] == "456"
+    assert pod["volumes"][0]["projected"]["sources"][-1]["secret"]["name"] == "789"
+    assert endpoint["authorization"]["credentials"]["name"] == "789"
+    overhead = found["RuntimeClass", "", "nvidia-cuda"]["overhead"]["podFixed"]
+    assert overhead == {"edgeagent.dev/gpu-memory": "1073741824"}
+
+
+def test_the_policies_hold_the_account_in_whatever_namespace_it_is_put() -> None:
+    """A kustomization's ``namespace`` changes names of objects, and not what stands inside an expression."""
+    found = objects(with_components("service-account", namespace="elsewhere"))
+    policies = [one for (kind, _, _), one in found.items() if kind == "ValidatingAdmissionPolicy"]
+
+    assert ("ServiceAccount", "elsewhere", "edgeagent") in found
+    assert len(policies) == 3
+    for policy in policies:
+        (condition,) = policy["spec"]["matchConditions"]
+        (pattern,) = re.findall(r"username\.matches\('(.+)'\)", condition["expression"])
+        assert re.search(pattern, "system:serviceaccount:elsewhere:edgeagent")
+        assert not re.search(pattern, "system:serviceaccount:elsewhere:edgeagent-2")
+        assert not re.search(pattern, "system:serviceaccount:edgeagent:other")
+
+
 def test_the_policies_of_the_chart_set_another_class() -> None:
     found = objects(chart({"gpuPods": {"enabled": True, "runtimeClassName": "nvidia-cuda"}}))
     policy = json.dumps(found["MutatingAdmissionPolicy", "", "edgeagent-gpu-pods"])
@@ -112,6 +191,8 @@ def test_the_policies_of_the_chart_set_another_class() -> None:
         {"image": {"pullPolicy": "Sometimes"}},
         {"cudaContext": {"gpuMemory": "0.5Gi"}},
         {"podMonitor": {"tokenSecret": ""}},
+        {"gpuPods": {"runtimeClassName": "it's"}},
+        {"runtimeClassName": "It"},
     ],
     ids=json.dumps,
 )

@@ -232,12 +232,8 @@ async def test_an_event_that_is_told_late_has_the_time_at_which_it_happened(conn
     async with serving(stored) as server, connect(server.url) as client:
         recording = Recording(client)
         await recording.at(3600, about_pod(at=600.0))
-        await recording.at(3600, about_pod("of an earlier boot", at=-86400.0))
-    # The wall clock says 00:00:00.25 at second 0: ten minutes on, and the day before.
-    assert [request.json["eventTime"] for request in server.requests] == [
-        "2026-11-30T00:10:00.250000Z",
-        "2026-11-29T00:00:00.250000Z",
-    ]
+    # The wall clock says 00:00:00.25 at second 0, so ten minutes on.
+    assert [request.json["eventTime"] for request in server.requests] == ["2026-11-30T00:10:00.250000Z"]
 
 
 async def test_what_was_done_to_a_pod_is_told_however_much_was_said_of_it(connect: Connect) -> None:
@@ -245,9 +241,10 @@ async def test_what_was_done_to_a_pod_is_told_however_much_was_said_of_it(connec
         recording = Recording(client)
         for number in range(15):
             await recording.at(0, about_pod(str(number)))
-        for reason in ("EvictionBlocked", "MemoryBudgetEvicted", "MemoryBudgetKilled"):
+        reasons = ["EvictionBlocked", "MemoryBudgetEvicted", "MemoryBudgetKilled"]
+        for reason in reasons:
             await recording.at(0, about_pod(reason=reason))
-    assert [request.json["reason"] for request in server.requests[10:]] == ["MemoryBudgetEvicted", "MemoryBudgetKilled"]
+    assert [request.json["reason"] for request in server.requests[10:]] == reasons
 
 
 async def test_an_attempt_that_failed_is_not_counted_into_the_series_again(connect: Connect) -> None:
@@ -280,3 +277,49 @@ async def test_memory_has_a_bound(connect: Connect) -> None:
         await recording.at(1, about_pod(uid="0"))
     assert begun == 600 + 2
     assert [request.method for request in server.requests[begun:]] == ["PATCH", "POST"]
+
+
+async def test_what_is_one_too_many_is_said_not_to_be_told(connect: Connect) -> None:
+    async with serving(stored) as server, connect(server.url) as client:
+        recorder = Recording(client).recorder
+        ends = [await recorder.record(about_pod(str(number))) for number in range(12)]
+    assert ends == ["told"] * 10 + ["dropped"] * 2
+    assert len(server.requests) == 10
+
+
+async def test_decisions_have_an_allowance_of_their_own_and_no_more(connect: Connect) -> None:
+    """A process that starts as fast as it is killed makes no thousand events an hour."""
+    async with serving(stored) as server, connect(server.url) as client:
+        recorder = Recording(client).recorder
+        for reason in ("MemoryBudgetKilled", "EvictionBlocked"):
+            ends = [await recorder.record(about_pod(str(number), reason=reason)) for number in range(100)]
+            assert ends.count("told") == 10
+        assert await recorder.record(about_pod(reason="MemoryBudgetEvicted")) == "told"
+    assert len(server.requests) == 21
+
+
+async def test_the_same_event_told_again_is_known_and_makes_no_series(connect: Connect) -> None:
+    """The server refuses a series of one (validation of events.k8s.io: a count of at least 2)."""
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        for _ in range(3):
+            assert await recording.recorder.record(about_pod(id="one")) == "told"
+        assert [request.method for request in server.requests] == ["POST"]
+        for _ in range(3):
+            assert await recording.recorder.record(about_pod(id="two")) == "told"
+    assert [request.method for request in server.requests] == ["POST", "PATCH"]
+    assert server.requests[1].json["series"]["count"] == 2
+    assert recording.recorder.counts == {"written": 2, "known": 4}
+
+
+async def test_an_event_of_an_earlier_boot_has_the_time_of_its_own_clock(connect: Connect) -> None:
+    async with serving(stored) as server, connect(server.url) as client:
+        recording = Recording(client)
+        await recording.at(3600, about_pod(at=3000.0, wall=WALL - 86400))
+    assert server.requests[0].json["eventTime"] == "2026-11-29T00:00:00.250000Z"
+
+
+async def test_words_that_are_no_text_are_told_as_well_as_they_can_be(connect: Connect) -> None:
+    async with serving(stored) as server, connect(server.url) as client:
+        await Recording(client).at(0, about_pod("a\ud800b"))
+    assert server.requests[0].json["note"] == "a?b"

@@ -89,6 +89,12 @@ async def test_answer_that_says_all(connect: Connect, answer: Step, outcome: str
     assert len(server.requests) == (2 if seconds == 30 else 1)  # after a 401 once more, with credentials read anew
 
 
+@pytest.mark.parametrize("code", [400, 401, 403, 404, 409, 422, 429])
+async def test_a_refusal_has_the_code_of_its_answer(connect: Connect, code: int) -> None:
+    async with serving(on(refuses(code))) as server, connect(server.url) as client:
+        assert (await evict(client, EVICTION, rng=SHORTEST)).code == code
+
+
 async def test_refusal_is_passed_on_in_its_own_words(connect: Connect) -> None:
     async with serving(refuses(403, RBAC_403)) as server, connect(server.url) as client:
         assert (await evict(client, EVICTION, rng=SHORTEST)).message == RBAC_403

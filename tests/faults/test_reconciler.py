@@ -258,7 +258,7 @@ async def test_events_that_the_server_did_not_take_are_told_until_it_does_and_no
         await (answers(503, {"kind": "Status"}) if refused else answers(201, {}))(exchange)
 
     async with serving(recovering) as server, connect(server.url) as client, reconciling(client, Clock()) as (made, _):
-        made.tell([replace(killed, lasting=True), other])
+        made.tell([killed, other])
         await until(lambda: len(server.requests) == 3 + 2)
         await settle()
         # Three attempts were refused, two were taken, one for each event, under the name of the attempts before.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -111,3 +112,20 @@ async def test_a_file_that_cannot_be_used_is_one_line_in_the_log(
 
 def _saving() -> bool:
     return any(task.get_name() == "state file" for task in asyncio.all_tasks())
+
+
+async def test_what_killed_runs_have_left_of_a_write_is_removed_at_the_start(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        (tmp_path / f".{statefile.NAME}.{number}abcdefg").write_text("{")
+    await started(agent, monkeypatch)
+    assert [name for name in os.listdir(tmp_path) if name.startswith(".state")] == []  # noqa: PTH208 (in a loop)
+
+
+async def test_a_pipe_in_the_place_of_the_file_does_not_stop_the_start(
+    agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    os.mkfifo(tmp_path / statefile.NAME)
+    assert await asyncio.wait_for(started(agent, monkeypatch), 10) == State()
+    assert "no regular file" in caplog.text

@@ -85,24 +85,26 @@ async def test_an_agent_that_may_not_evict_says_so(agent: Agent, status: Status)
     agent.link.reconciler = mock.Mock(failed=False, evict=lambda _evictions: True)
     agent.link.reconciler.node.outcome = None
 
-    async def refused(outcome: Outcome) -> list[tuple[str, int, str]]:
+    async def refused(outcome: Outcome, code: int | None = None) -> list[tuple[str, int, str]]:
         agent.hand_over(plan)
-        agent.learned(EvictionResult(uid="0000-1", outcome=outcome, message="pods/eviction is forbidden"))
+        agent.learned(EvictionResult(uid="0000-1", outcome=outcome, message="no", code=code))
         told = (await asyncio.to_thread(status.shown)).cluster
         assert told
         return [(one.part, one.code, one.message) for one in told.refused]
 
     assert await refused("accepted") == []
-    assert await refused("forbidden") == [("evict", 403, "pods/eviction is forbidden")]
-    assert await refused("unauthorized") == [("evict", 403, "pods/eviction is forbidden")]
+    assert await refused("forbidden", 403) == [("evict", 403, "no")]
+    assert await refused("forbidden", 422) == [("evict", 422, "no")]
+    assert await refused("unauthorized", 401) == [("evict", 401, "no")]
     # A time-out says nothing about the right to evict; an answer does.
-    assert await refused("unknown") == [("evict", 403, "pods/eviction is forbidden")]
-    assert await refused("blocked") == []
+    assert await refused("unknown") == [("evict", 401, "no")]
+    assert await refused("blocked", 429) == []
 
 
 def ready(status: Status, scene: Scene, *, host_view: bool = True) -> tuple[int, dict[str, str]]:
     """Answer of ``/readyz`` a while after the start, and what it says of the attribution."""
     agent = status._agent  # noqa: SLF001 (a fixture of this module has made it)
+    agent.link._nothing_found = True  # noqa: SLF001 (it was looked for a cluster)
     now = time.monotonic()
     facts = at(scene, now).facts()
     facts = replace(facts, host=replace(facts.host, host_view=host_view))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from edgeagent.plan import history
+from edgeagent.plan import describing, history, incidents
 from edgeagent.plan.types import Kill, KillResult
-from edgeagent.system import journal
+from edgeagent.system import journal, statefile
 from tests.faults.virtual import Api, Call, Fault, Load, Outpost, Response, cut_after, only, play, refused, says, stamp
+from tests.unit.factories import WALL
+from tests.unit.plan.test_history import decision, owed
 
 pytestmark = pytest.mark.may_block("what threads do is done in the loop here, so that time can be virtual")
 
@@ -404,5 +407,231 @@ def test_an_eviction_that_nobody_answered_is_told_of_when_somebody_does(tmp_path
         assert len(told(outpost, "MemoryBudgetEvicted")) == 1
         (incident,) = kept(outpost)
         assert [one["outcome"] for one in incident["outcomes"]] == ["unknown", "accepted"]
+
+    play(tmp_path, story)
+
+
+# --- what says the same for long -----------------------------------------------------------
+
+
+BUDGET = says(429, "TooManyRequests", message="Cannot evict pod.", causes=("DisruptionBudget",))
+
+
+def guarded(outpost: Outpost, *beside: Fault) -> None:
+    """A disruption budget protects every pod; ``beside``: what else is out of order."""
+
+    async def fault(api: Api, call: Call) -> Response | None:
+        if call.eviction:
+            return await BUDGET(api, call)
+        for one in beside:
+            odd = await one(api, call)
+            if odd is not None:
+                return odd
+        return None
+
+    outpost.api.fault = fault
+
+
+def lines(outpost: Outpost) -> Counter[str]:
+    return Counter(str(line.value and line.value["line"]) for line in journal.read(outpost.folder))
+
+
+def test_pods_that_a_disruption_budget_protects_for_long_are_told_of_once_each(tmp_path: Path) -> None:
+    async def story(outpost: Outpost) -> None:
+        for number in range(5):
+            outpost.pod(f"p{number}", 500, 700)
+        guarded(outpost)
+        outpost.start()
+        await outpost.settle(900)
+        assert len(outpost.evictions()) > 100
+        assert sorted(event["regarding"]["name"] for event in told(outpost, "EvictionBlocked")) == [
+            f"p{number}" for number in range(5)
+        ]
+        # One decision, one answer, and the event, of each.
+        found = lines(outpost)
+        assert (found["decision"], found["owed"], found["told"]) == (5, 5, 5)
+        assert outpost.api.answers["PATCH", 422] == 0
+
+    play(tmp_path, story)
+
+
+def test_a_later_breach_of_a_pod_that_may_not_go_is_told_too(tmp_path: Path) -> None:
+    async def story(outpost: Outpost) -> None:
+        load = outpost.pod("greedy", 1024, OVER)
+        guarded(outpost)
+        outpost.start()
+        await outpost.settle(120)
+        assert len(told(outpost, "EvictionBlocked")) == 1
+        outpost.hold(load, 1000)
+        await outpost.settle(600)
+        outpost.hold(load, OVER + 100)
+        await outpost.settle(300)
+        assert len(told(outpost, "EvictionBlocked")) == 2
+        first, second = kept(outpost)
+        assert [len(one["events"]) for one in (first, second)] == [1, 1]
+
+    play(tmp_path, story)
+
+
+def test_refusals_without_end_displace_no_eviction_that_is_not_told_yet(tmp_path: Path) -> None:
+    """Events cannot be written for some minutes; twenty pods go over their budgets again and again, and may not go."""
+
+    async def story(outpost: Outpost) -> None:
+        unwritten = only(lambda call: "/events" in call.path, says(503))
+        outpost.pod("done", 1024, OVER)
+        outpost.start()
+        outpost.api.fault = unwritten
+        while not outpost.api.accepted:
+            await outpost.settle(1)
+        await outpost.settle(60)
+        pods = [outpost.pod(f"p{number}", 100, 80) for number in range(20)]
+        guarded(outpost, unwritten)
+        for step in range(4):
+            for load in pods:
+                outpost.hold(load, 130 + step)
+            await outpost.settle(40)
+            for load in pods:
+                outpost.hold(load, 80)
+            await outpost.settle(65)
+        assert outpost.agent is not None
+        assert len(outpost.agent.outbox) == 64
+        await back(outpost, 120)
+        (event,) = told(outpost, "MemoryBudgetEvicted")
+        assert event["regarding"]["name"] == "done"
+
+    play(tmp_path, story)
+
+
+def test_a_process_that_starts_as_fast_as_it_is_killed_fills_neither_the_disk_nor_the_outbox(tmp_path: Path) -> None:
+    async def story(outpost: Outpost) -> None:
+        greedy, _ = await killed(outpost)
+        kills = 1
+        for _ in range(100):
+            greedy.pid += 100
+            outpost.board.process(greedy.pid, "infer", greedy.uid, f"{1:064x}")
+            outpost.hold(greedy, 3950)
+            while greedy.holds:
+                await outpost.settle(0.1)
+            kills += 1
+        # All of it within a minute or two is one incident, which has five events to tell.
+        assert lines(outpost)["owed"] <= 5 * len(kept(outpost)) <= 5 * incidents.MOST_PER_POD
+        assert outpost.agent is not None
+        assert len(outpost.agent.outbox) == 64
+        await back(outpost, 180)
+        # Ten at once about one pod, and one more each five minutes.
+        assert 10 <= len(told(outpost, "MemoryBudgetKilled")) <= 11
+        assert kills == 101
+
+    play(tmp_path, story, SETTINGS)
+
+
+# --- what an earlier run has left, and how it is written ------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0.0, -5 * 3600.0, -WALL], ids=["right", "behind", "not set"])
+def test_an_event_of_an_earlier_boot_keeps_its_time_whatever_the_clock_says_at_the_start(
+    offset: float, tmp_path: Path
+) -> None:
+    """A board without a clock of its own has the right time once a server has told it."""
+
+    async def story(outpost: Outpost) -> None:
+        before = {**owed(), "boot_id": "earlier", "wall": describing.stamp(WALL - 5 * 3600)}
+        journal.append(outpost.folder, [journal.encoded(before)])
+        outpost.wall_offset = offset
+        outpost.api.fault = refused
+        outpost.start()
+        await outpost.settle(120)
+        outpost.wall_offset = 0.0
+        await back(outpost)
+        (event,) = told(outpost, "MemoryBudgetEvicted")
+        assert event["eventTime"][:19] == stamp(-5 * 3600)[:19]
+
+    play(tmp_path, story)
+
+
+ABSURD: dict[str, dict[str, Any]] = {
+    "seconds of a decision": decision(seconds=10**400),
+    "seconds": owed(seconds=10**400),
+    "below 0": owed(seconds=-1e14),
+    "late": owed(wall="9999-12-31T23:59:59.999-2359"),
+    "early": owed(wall="0001-01-01T00:00:00.0+0000"),
+    "half a character": owed(event={**owed()["event"], "note": json.loads('"\\ud800"')}),
+    "a path": owed(event={**owed()["event"], "namespace": "..", "name": "../../x"}),
+}
+
+
+@pytest.mark.parametrize("line", ABSURD.values(), ids=ABSURD)
+@pytest.mark.parametrize("same", [True, False], ids=["this boot", "another"])
+def test_no_line_stops_the_agent(
+    line: dict[str, Any],
+    same: bool,  # noqa: FBT001 (a table's column)
+    tmp_path: Path,
+) -> None:
+    async def story(outpost: Outpost) -> None:
+        boot = (outpost.board.root / "proc/sys/kernel/random/boot_id").read_text().strip() if same else "another"
+        good = owed(boot_id=boot, event={**owed()["event"], "id": "good", "note": "good"})
+        journal.append(outpost.folder, [journal.encoded({**line, "boot_id": boot}), journal.encoded(good)])
+        outpost.start()
+        await outpost.settle(60)
+        assert outpost.cycles
+        assert outpost.agent is not None
+        assert outpost.agent.link.reconciler is not None
+        assert not outpost.agent.link.reconciler.failed
+        assert [event["note"] for event in told(outpost, "MemoryBudgetEvicted")] == ["good"]
+
+    play(tmp_path, story)
+
+
+def test_a_refusal_of_many_words_is_cut_wherever_it_goes(tmp_path: Path) -> None:
+    async def story(outpost: Outpost) -> None:
+        outpost.api.fault = only(
+            lambda call: call.eviction, says(403, "Forbidden", message="denied: \ud800\x1b[31m" + "é" * 200_000)
+        )
+        outpost.pod("greedy", 1024, OVER)
+        agent = outpost.start()
+        await outpost.settle(60)
+        assert agent.plan is not None
+        (held,) = agent.plan.held
+        assert agent.eviction_refused is not None
+        code, said = agent.eviction_refused
+        assert (code, held.why) == (403, said)
+        assert (len(said), said[-1]) == (1024, "…")
+        (event,) = told(outpost, "EvictionBlocked")
+        assert len(event["note"].encode()) <= 1024
+        (incident,) = kept(outpost)
+        assert [one["ending"] for one in incident["events"]] == ["told"]
+
+    play(tmp_path, story)
+
+
+def test_a_breach_in_back_off_wears_no_disk_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, writes = statefile.write, [0]
+
+    def counted(*arguments: Any) -> str:
+        writes[0] += 1
+        return write(*arguments)
+
+    monkeypatch.setattr(statefile, "write", counted)
+    owner = [{"kind": "StatefulSet", "name": "llm", "controller": True, "apiVersion": "apps/v1", "uid": "x"}]
+
+    async def story(outpost: Outpost) -> None:
+        async def spared(_api: Api, call: Call) -> Response | None:
+            return await BUDGET(_api, call) if call.eviction and outpost.api.accepted else None
+
+        outpost.pod("llm-0", 1024, OVER, ownerReferences=owner)
+        outpost.api.fault = spared
+        outpost.start()
+        await outpost.settle(120)
+        assert len(outpost.api.accepted) == 1
+        outpost.pod("llm-0", 1024, OVER, ownerReferences=owner)
+        await outpost.settle(60)
+        before = writes[0]
+        await outpost.settle(1200)
+        # Once each five minutes, and what else changed, which is nothing here.
+        assert 3 <= writes[0] - before <= 5
+        await outpost.stop()
+        # What is kept at the end is exact: the pod was over its budget within the last few seconds.
+        (backoff,) = json.loads((outpost.folder / statefile.NAME).read_text())["backoff"]
+        assert outpost.now - backoff["breached_at"] < 5
 
     play(tmp_path, story)

@@ -298,6 +298,12 @@ class Api:
             if name in self.events:
                 return refusal(409, "AlreadyExists")
             self.events[name] = call.body
+        if "/events/" in call.path:
+            # Validation of events.k8s.io: a series counts two at least.
+            if call.body["series"]["count"] < 2:
+                return refusal(422, "Invalid")
+            found = self.events.get(call.path.rpartition("/")[2])
+            return Response(200, found) if found else refusal(404, "NotFound")
         return Response(201, {"metadata": {"name": "event", "resourceVersion": "1"}})
 
     def _watch(self, call: Call, limits: aiohttp.ClientTimeout) -> Response:

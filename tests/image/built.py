@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
-SOURCES = ("image", "edgeagent", "systemd", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
-"""All that the image is made from; downloads are pinned in ``image``."""
+SOURCES = ("image", "packaging", "edgeagent", "systemd", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
+"""All that the image is made from; Debian's packages are pinned in ``image``, wheels in ``packaging``."""
 
 _SHM = Path("/dev/shm")  # noqa: S108 (a place for large temporary files, no name in it)
 _ROOM = 8 * 1024**3
@@ -59,7 +59,7 @@ class Build:
             cwd=archive.parent,
             env={
                 **os.environ,
-                "PYTHONPATH": str(sources / "image"),
+                "PYTHONPATH": f"{sources / 'image'}:{sources / 'packaging'}",
                 "PYTHONDONTWRITEBYTECODE": "1",
                 **memory,
                 **environ,

@@ -13,6 +13,9 @@ import pytest
 
 from edgeagent import __version__
 from tests.image import built
+from tests.packages.requirements import ONCE
+
+pytestmark = ONCE
 
 BOTH = ("amd64", "arm64")
 MIB = 1024 * 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,7 +15,10 @@ import yaml
 from edgeagent import __version__
 from tests.fakes.nvml import FakeNvml, build
 from tests.image import built
+from tests.packages.requirements import ONCE
 from tests.unit.host.nvml_documents import T4, document
+
+pytestmark = ONCE
 
 BOARDS = built.REPOSITORY / "tests/boards"
 TRIPLET = {"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[built.NATIVE]
@@ -109,6 +113,29 @@ def test_everything_that_the_agent_imports_is_there(root: Path) -> None:
 def test_a_compiled_module_finds_its_libraries(root: Path, module: str) -> None:
     # Several packages fall back to slower Python without a word.
     assert python(root, f"import {module}; print({module}.__file__)").endswith(".so\n")
+
+
+def is_licence(file: Path) -> bool:
+    return file.is_file() and re.match("LICEN[CS]E|COPYING", file.name) is not None
+
+
+def test_every_debian_package_has_its_licence(root: Path) -> None:
+    packages = [file.name for file in (root / "var/lib/dpkg/status.d").iterdir()]
+
+    # Some have a link to another package's folder: what counts is that it leads to a file.
+    assert {"libgcc-s1", "libstdc++6", "libpython3.13-stdlib"} <= set(packages)
+    assert [name for name in packages if not (root / f"usr/share/doc/{name}/copyright").is_file()] == []
+
+
+def test_every_wheel_has_its_licence(root: Path) -> None:
+    site = root / "usr/lib/python3/dist-packages"
+    folders = list(site.glob("*.dist-info"))
+    without = [folder.name.split("-")[0] for folder in folders if not any(map(is_licence, folder.rglob("*")))]
+
+    assert len(folders) > 10
+    # Its text is at the head of its only module.
+    assert without == ["nvidia_ml_py"]
+    assert "Redistribution and use in source and binary forms" in (site / "pynvml.py").read_text()[:2000]
 
 
 def test_a_recorded_board_is_explained_without_network(root: Path) -> None:

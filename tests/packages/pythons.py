@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -29,6 +30,13 @@ class Python:
     library: Path
 
 
+def lacking(what: str) -> NoReturn:
+    """Skip the test, but fail in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"needs {what}")
+    pytest.skip(f"needs {what}")
+
+
 def find(version: str) -> Python:
     """The interpreter of this version; the test is skipped where there is none, but not in CI."""
     name = f"python{version}"
@@ -36,9 +44,7 @@ def find(version: str) -> Python:
     asked = [found or name, "-I", "-c", "import os, sys; print(os.path.realpath(sys.executable), os.__file__)"]
     told = subprocess.run(asked, check=False, capture_output=True, text=True) if found else None
     if told is None or told.returncode:
-        if os.environ.get("CI"):
-            pytest.fail(f"{name} is missing")
-        pytest.skip(f"needs {name}")
+        lacking(name)
     program, module = told.stdout.split()
     return Python(name, Path(program), Path(module).parent)
 
@@ -52,3 +58,7 @@ def lay(python: Python, machine: Machine) -> None:
     apart = shutil.ignore_patterns("test", "tests", "site-packages", "__pycache__", "config-*", "idlelib", "ensurepip")
     shutil.copytree(python.library, machine.path(f"/usr/lib/{python.name}"), symlinks=True, ignore=apart)
     machine.run("ldconfig")
+    # It was built for the C library of this machine, and that of the test's machine is Debian 12's.
+    said = machine.run(f"{python.name} -c ''", check=False)
+    if "GLIBC_" in said:
+        lacking(f"a {python.name} that runs with glibc 2.36: {said.strip()}")

@@ -34,6 +34,9 @@ def test_it_installs_the_package(unpacked: Machine) -> None:
 
     assert unpacked.state() == ("active", "enabled")
     assert board(unpacked, "nobody") == "jetson"
+    # The package has that place now.
+    assert "the package edgeagent is installed here" in unpacked.fails("/root/bundle/install.sh --venv")
+    assert board(unpacked, "nobody") == "jetson"
 
 
 def test_it_makes_an_environment_where_there_is_no_dpkg(unpacked: Machine) -> None:
@@ -48,7 +51,8 @@ def test_it_makes_an_environment_where_there_is_no_dpkg(unpacked: Machine) -> No
     unpacked.run("ln -s /opt/edgeagent/bin/edgeagent /usr/local/bin/edgeagent")
     assert board(unpacked, "nobody") == "jetson"
     # What it says is next works, with what came in the wheel.
-    unpacked.run(said.rpartition("Next: ")[2])
+    assert "nothing is evicted until" in unpacked.run(said.rpartition("Next: ")[2])
+    assert "mode observe" in unpacked.run("journalctl --unit edgeagent --no-pager")
     assert unpacked.state() == ("active", "enabled")
 
 
@@ -74,5 +78,13 @@ def test_it_has_packages_and_wheels_for_both_architectures(built: Built) -> None
         owners = {(member.uid, member.gid, member.uname, member.mtime) for member in archive}
 
     assert owners == {(0, 0, "root", 1700000000)}
-    for part in ("_amd64.deb", "_arm64.deb", "_aarch64.whl", "_x86_64.whl", "/install.sh", "/SHA256SUMS"):
+    for part in (
+        "_amd64.deb",
+        "_arm64.deb",
+        "_aarch64.whl",
+        "_x86_64.whl",
+        "/install.sh",
+        "/SHA256SUMS",
+        "-offline/LICENSE",
+    ):
         assert [name for name in names if name.endswith(part)], part

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass
 from email.message import Message
@@ -19,7 +20,7 @@ from packaging.version import Version
 
 from tests.packages.building import Built
 from tests.packages.pythons import PYTHONS
-from tests.packages.requirements import DPKG, LINTIAN, ONCE
+from tests.packages.requirements import DPKG, LINTIAN, ONCE, READELF
 
 pytestmark = [DPKG, ONCE]
 
@@ -94,6 +95,7 @@ def test_no_library_needs_a_newer_system_than_it_depends_on(package: Package) ->
     assert f"libc6 (>= {GLIBC[0]}.{GLIBC[1]})" in package.field("Depends")
 
 
+@READELF
 def test_no_library_needs_another_that_it_does_not_depend_on(package: Package, tmp_path: Path) -> None:
     needed = set()
     for index, content in enumerate(package.libraries().values()):
@@ -182,6 +184,49 @@ def test_its_files_are_roots_and_have_their_sums(package: Package) -> None:
     assert len((package.tree / "DEBIAN/md5sums").read_text().splitlines()) == len(files)
 
 
+def test_every_wheel_has_its_licence_and_the_copyright_file_says_where(package: Package) -> None:
+    told = (package.tree / "usr/share/doc/edgeagent/copyright").read_text()
+
+    assert len(package.wheels) > 30
+    for path in package.wheels:
+        project = path.name.split("-")[0]
+        with zipfile.ZipFile(path) as wheel:
+            texts = [
+                name for name in wheel.namelist() if re.search(r"\.dist-info/(.*/)?(LICEN[CS]E|COPYING)[^/]*$", name)
+            ]
+            if project == "nvidia_ml_py":
+                # No licence file: the text is at the head of its only module.
+                assert "Redistribution and use in source and binary forms" in wheel.read("pynvml.py").decode()[:2000]
+                texts = ["pynvml.py"]
+        assert texts, path.name
+        if project != "edgeagent":
+            assert [text for text in texts if f"\n {text}\n" not in told] == []
+            assert told.count(f"\nFiles: usr/lib/edgeagent/wheels/{project}-*\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("project", "holder"),
+    [
+        # As their licences have it, which is not what their metadata says of the author.
+        ("aiohttp", "Copyright © 2018 Fedor Indutny"),  # llhttp, which is compiled into it
+        ("aiosignal", "Copyright 2013-2019 Nikolay Kim and Andrew Svetlov"),
+        ("nvidia_ml_py", "Copyright (c) 2011-2025, NVIDIA Corporation. All rights reserved."),
+        ("prometheus_client", "Copyright 2015 The Prometheus Authors"),
+        ("psutil", "Copyright (c) 2009, Jay Loden, Dave Daeschler, Giampaolo Rodola"),
+        ("typing_extensions", "Copyright (c) 1995-2001 Corporation for National Research Initiatives;"),
+        (
+            "typing_extensions",
+            "Copyright (c) 1991 - 1995, Stichting Mathematisch Centrum Amsterdam, The Netherlands.",
+        ),
+    ],
+)
+def test_the_copyright_file_names_the_holders(package: Package, project: str, holder: str) -> None:
+    paragraphs = (package.tree / "usr/share/doc/edgeagent/copyright").read_text().split("\n\n")
+    (paragraph,) = (one for one in paragraphs if one.startswith(f"Files: usr/lib/edgeagent/wheels/{project}-*\n"))
+
+    assert holder in paragraph
+
+
 @LINTIAN
 def test_lintian_finds_nothing(package: Package) -> None:
     command = ["lintian", "--allow-root", "--fail-on=error,warning", "--tag-display-limit=0", str(package.deb)]
@@ -198,7 +243,7 @@ def test_lintian_finds_nothing(package: Package) -> None:
 def test_a_version_sorts_in_debian_as_in_python(version: str, debian: str) -> None:
     recipe = Path(__file__).parents[2] / "packaging"
     code = f"from recipe.targets import debian_version; print(debian_version({version!r}))"
-    told = subprocess.run(["python3", "-c", code], cwd=recipe, check=True, capture_output=True, text=True)
+    told = subprocess.run([sys.executable, "-c", code], cwd=recipe, check=True, capture_output=True, text=True)
 
     assert told.stdout.strip() == debian
     final = f"{Version(version).base_version}-1"

@@ -44,7 +44,12 @@ def test_its_commands_work_for(installed: Machine, user: str) -> None:
 
     assert installed.run("edgeagent --version", user=user) == f"edgeagent {version.removesuffix('-1')}\n"
     assert board(installed, user) == "jetson"
-    assert installed.run("edgeagent config check", user=user) == "no configuration file; the defaults hold\n"
+    assert installed.run("edgeagent config check", user=user) == "/etc/edgeagent/config.yaml: ok\n"
+
+
+def test_it_begins_with_a_look_that_evicts_nobody(installed: Machine) -> None:
+    assert "mode observe" in installed.run("journalctl --unit edgeagent --no-pager")
+    assert installed.run("stat -c '%U %a' /etc/edgeagent/config.yaml") == "root 644\n"
 
 
 def test_its_environment_is_its_own_and_small(installed: Machine) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from edgeagent.install import marks
 from tests.packages.conftest import OLDER
 from tests.packages.looking import board, files, running
 from tests.packages.machine import Machine
@@ -144,6 +145,29 @@ def test_purged_it_leaves_nothing(machine: Machine) -> None:
     assert machine.run("ls /run/edgeagent 2>/dev/null", check=False) == ""
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        # Only what is essential has to be there at a purge, and passwd is not.
+        "mv /usr/sbin/userdel /usr/sbin/groupdel /usr/sbin/usermod /root",
+        # The user's group does not go with the user.
+        "sed -i 's/^USERGROUPS_ENAB.*/USERGROUPS_ENAB no/' /etc/login.defs",
+    ],
+)
+def test_it_is_purged_whatever_there_is_for_removing_users(installed: Machine, change: str) -> None:
+    installed.run("dpkg --remove edgeagent")
+    installed.run(change)
+
+    installed.run("dpkg --purge edgeagent")
+
+    assert installed.run("dpkg-query --show edgeagent 2>&1", check=False) == (
+        "dpkg-query: no packages found matching edgeagent\n"
+    )
+    assert installed.run("ls -d /etc/edgeagent /var/lib/edgeagent 2>/dev/null", check=False) == ""
+    left = installed.run("getent passwd edgeagent; getent group edgeagent", check=False).splitlines()
+    assert len(left) == (2 if "userdel" in change else 0)
+
+
 def test_what_was_made_by_hand_is_not_overwritten(machine: Machine) -> None:
     machine.write("/opt/edgeagent/bin/edgeagent", "mine")
     before = files(machine)
@@ -153,6 +177,53 @@ def test_what_was_made_by_hand_is_not_overwritten(machine: Machine) -> None:
     assert "/opt/edgeagent was not made by this package" in said
     assert files(machine) == before
     assert machine.run("cat /opt/edgeagent/bin/edgeagent") == "mine"
+
+
+def test_a_unit_made_by_hand_would_hide_that_of_the_package(machine: Machine) -> None:
+    unit = "/etc/systemd/system/edgeagent.service"
+    text = marks.marked("[Service]\nExecStart=/srv/edgeagent/bin/edgeagent run\n").decode()
+    machine.write(unit, text)
+    before = files(machine)
+
+    said = machine.fails(INSTALL)
+
+    assert f"{unit} was written by edgeagent install" in said
+    assert "sudo /srv/edgeagent/bin/edgeagent uninstall --files-only --keep-config" in said
+    assert "rm -r" not in said
+    assert files(machine) == before
+
+
+def test_the_first_installation_begins_with_a_look_and_no_later_one(machine: Machine) -> None:
+    said = machine.run("dpkg -i /media/older.deb")
+    assert "nothing is evicted until /etc/edgeagent/config.yaml says mode: enforce" in said
+    assert "\nmode: observe\n" in machine.run("cat /etc/edgeagent/config.yaml")
+
+    # Without a configuration the defaults hold, and an upgrade leaves it at that.
+    machine.run("rm /etc/edgeagent/config.yaml")
+    assert "nothing is evicted" not in machine.run(INSTALL)
+    assert machine.run("ls /etc/edgeagent") == "config.d\n"
+    machine.run("dpkg --remove edgeagent")
+    machine.run(INSTALL)
+    assert machine.run("ls /etc/edgeagent") == "config.d\n"
+
+
+def test_a_configuration_that_is_there_at_the_first_installation_stays(machine: Machine) -> None:
+    machine.write("/etc/edgeagent/config.yaml", CONFIG)
+
+    assert "nothing is evicted" not in machine.run(INSTALL)
+    assert machine.run("cat /etc/edgeagent/config.yaml") == CONFIG
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_what_k3s_was_told_goes_with_a_purge_unless_it_was_edited(installed: Machine, edited: bool) -> None:  # noqa: FBT001 (a case)
+    told = "/etc/rancher/k3s/config.yaml.d/90-edgeagent-reserves.yaml"
+    text = marks.marked("kubelet-arg+:\n  - system-reserved=memory=1024Mi\n").decode()
+    installed.write(told, text + ("# mine\n" if edited else ""))
+
+    said = installed.run("dpkg --purge edgeagent")
+
+    assert f"{told} was edited and stays" in said if edited else f"removed {told}" in said
+    assert installed.path(told).exists() == edited
 
 
 def test_a_new_python_of_the_system_gets_an_environment_of_its_own(installed: Machine) -> None:

@@ -94,13 +94,17 @@ class Machine:
         Raises:
             subprocess.CalledProcessError: it failed.
         """
-        every = [f"--{name}" for name in ("mount", "pid", "net", "ipc", "uts", "cgroup")]
-        enter = ["nsenter", f"--target={self.pid}", *every, "--", *argv]
-        done = subprocess.run(enter, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
+        done = self.tried(*argv)
         if check and done.returncode:
             sys.stdout.write(done.stdout + done.stderr)
             done.check_returncode()
         return done.stdout
+
+    def tried(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """A command that root has run in the machine, however it ended."""
+        every = [f"--{name}" for name in ("mount", "pid", "net", "ipc", "uts", "cgroup")]
+        enter = ["nsenter", f"--target={self.pid}", *every, "--", *argv]
+        return subprocess.run(enter, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60)
 
     def inside(self, work: Callable[[], T]) -> T:
         """What ``work`` returns, done by a thread in the machine's network. A socket stays in it for good."""

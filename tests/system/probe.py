@@ -47,7 +47,7 @@ def call(name: str, *arguments: object) -> None:
 def capabilities() -> list[str]:
     rows = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\t" in line)
     held = int(rows["CapEff"], 16)
-    return [CAPABILITIES.get(bit, f"capability {bit}") for bit in range(64) if held >> bit & 1]
+    return sorted(CAPABILITIES.get(bit, f"capability {bit}") for bit in range(64) if held >> bit & 1)
 
 
 def pidfd_signal() -> None:

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,16 @@ from . import hold, reach
 from .machine import UNIT, Machine
 from .requirements import ROOT
 from .service import QUICK
-from .unit import section
+from .unit import ALLOWED, capabilities, section
 
 pytestmark = ROOT
 
 CONFIG = "etc/edgeagent/config.yaml"
-RESTART = float(section("Service")["RestartSec"])
-QUICK_WATCHDOG = "WatchdogSec=3\n"
-"""For the tests' sake; the unit's own is 15."""
+WATCHDOG = "WatchdogSec=10\n"
+"""For the tests' sake; the unit's own is 15. A busy machine must not take longer for what they do meanwhile."""
 ELSEWHERE = "192.0.2.1"
 """An address of the machine that is not its loopback (TEST-NET-1, RFC 5737)."""
+PROGRAM = "/opt/edgeagent/bin/edgeagent"
 PROBE = "/opt/edgeagent/bin/python3 /opt/reach.py"
 _SIOCSIFADDR = 0x8916
 
@@ -76,12 +76,6 @@ def metric(agent: Machine, name: str) -> float:
     match = re.search(rf"^edgeagent_{name}(?:{{.*}})? (\S+)$", agent.get("/metrics")[1], re.MULTILINE)
     assert match is not None
     return float(match[1])
-
-
-def seconds(agent: Machine, begin: str, end: str) -> float:
-    """Between two moments that systemd has noted."""
-    first, last = agent.show(f"{begin}TimestampMonotonic", f"{end}TimestampMonotonic")
-    return (int(last) - int(first)) / 1e6
 
 
 def wait_restarted(agent: Machine, before: int) -> None:
@@ -120,36 +114,37 @@ def test_it_starts_without_k3s_as_its_own_user(agent: Machine) -> None:
 
 
 def test_a_stopped_process_is_killed_and_started_anew(machine: Machine) -> None:
-    machine.drop_in(QUICK_WATCHDOG)
+    machine.drop_in(WATCHDOG)
     machine.run("systemctl", "start", UNIT)
     before = machine.main_pid
 
     machine.signal("STOP")
 
     wait_restarted(machine, before)
-    assert "Watchdog timeout (limit 3s)" in machine.log()
+    assert "Watchdog timeout (limit 10s)" in machine.log()
 
 
 @contextmanager
 def readers_held(machine: Machine) -> Iterator[None]:
     """Every thread of the agent but the one of its event loop hangs, until the agent is gone."""
     pid = machine.main_pid
-    tasks = machine.run("ls", f"/proc/{pid}/task").split()
-    others = [tid for tid in tasks if int(tid) != pid]
     enter = ["nsenter", f"--target={machine.pid}", "--pid", "--"]
-    holder = subprocess.Popen([*enter, sys.executable, "-I", hold.__file__, *others], stdout=subprocess.PIPE)
-    try:
-        assert holder.stdout is not None
-        assert others
-        assert holder.stdout.readline() == b"held\n"
+    held: set[str] = set()
+    with ExitStack() as holders:
+        # Threads may have been started while others were being held.
+        while others := set(machine.run("ls", f"/proc/{pid}/task").split()) - {str(pid)} - held:
+            argv = [*enter, sys.executable, "-I", hold.__file__, *others]
+            holder = holders.enter_context(subprocess.Popen(argv, stdout=subprocess.PIPE))
+            holders.callback(holder.kill)
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            held |= others
+        assert held
         yield
-    finally:
-        holder.kill()
-        holder.communicate()
 
 
 def test_a_dead_loop_beside_a_living_server_is_noticed(machine: Machine) -> None:
-    machine.drop_in(QUICK_WATCHDOG)
+    machine.drop_in(WATCHDOG)
     machine.run("systemctl", "start", UNIT)
     before = machine.main_pid
 
@@ -188,8 +183,12 @@ def test_a_stop_leaves_the_state_and_nothing_else(agent: Machine) -> None:
     agent.run("systemctl", "stop", UNIT)
 
     assert agent.show("ActiveState", "Result", "ExecMainCode", "ExecMainStatus") == ["inactive", "success", "1", "0"]
-    assert seconds(agent, "ActiveExit", "InactiveEnter") <= 2
-    assert not agent.path("run/edgeagent").exists()
+    # Else it would have been killed.
+    assert "Stopping timed out" not in agent.log()
+    # The lock's file stays for those who may hold it; it says nothing of an agent that is gone.
+    assert agent.run("ls", "/run/edgeagent") == "lock\n"
+    assert agent.path("run/edgeagent/lock").read_bytes() == b""
+    agent.run("flock", "--nonblock", "/run/edgeagent/lock", "true")
     assert json.loads(state.read_text())
 
 
@@ -210,8 +209,6 @@ def test_after_a_kill_it_runs_again(agent: Machine) -> None:
     agent.signal("KILL")
 
     wait_restarted(agent, before)
-    # 2 s is what it may take on a machine that does nothing else.
-    assert seconds(agent, "ActiveExit", "ActiveEnter") <= RESTART + 5
 
 
 def test_a_file_system_that_is_mounted_later_is_seen(agent: Machine) -> None:
@@ -222,6 +219,83 @@ def test_a_file_system_that_is_mounted_later_is_seen(agent: Machine) -> None:
         assert agent.run("ls", f"/proc/{agent.main_pid}/root/sys/kernel/debug/late") == "clients\n"
     finally:
         agent.run("umount", "--lazy", "/sys/kernel/debug/late")
+
+
+# --- beside the pod of a DaemonSet ------------------------------------------------------
+
+BESIDE = "--bind=127.0.0.1:9844"
+"""Their ports must not be what keeps them apart."""
+
+
+def run_pod(machine: Machine, *properties: str) -> subprocess.CompletedProcess[str]:
+    """Start an agent as the manifest does: root with four capabilities, and a lock and state of the host's."""
+    container = [
+        f"CapabilityBoundingSet={section('Service')['CapabilityBoundingSet']}",
+        "NoNewPrivileges=yes",
+        *properties,
+    ]
+    options = [f"--property={line}" for line in container]
+    return machine.tried("systemd-run", "--unit=pod", "--collect", *options, "--", PROGRAM, "run", BESIDE)
+
+
+@pytest.fixture
+def pod(machine: Machine) -> Iterator[Machine]:
+    """The machine with a pod's agent that has said READY, where the service never was."""
+    machine.run("rm", "-rf", "/run/edgeagent", "/var/lib/edgeagent")
+    started = run_pod(machine, "Type=notify")
+    assert started.returncode == 0, started.stderr
+    yield machine
+    machine.run("systemctl", "stop", "pod", check=False)
+
+
+def test_a_service_beside_a_pod_waits_until_the_pod_ends(pod: Machine) -> None:
+    pid = pod.run("systemctl", "show", "--property=MainPID", "--value", "pod").strip()
+    address = pod.path("run/edgeagent/address").read_text()
+
+    pod.run("systemctl", "start", UNIT, check=False)
+    wait_for("a third attempt", lambda: int(pod.show("NRestarts")[0]) >= 2)
+
+    assert pod.show("ExecMainStatus", "ActiveState") != ["0", "active"]
+    assert f"another instance (pid {pid}) runs" in pod.log()
+    assert "listening on" not in pod.log()
+    assert address == "127.0.0.1:9844\n"
+    assert pod.path("run/edgeagent/address").read_text() == address
+    pod.run("systemctl", "stop", UNIT)
+    pod.run("systemctl", "start", UNIT, check=False)
+    wait_for("another attempt", lambda: int(pod.show("NRestarts")[0]) >= 1)
+    assert "listening on" not in pod.log()
+
+    pod.run("systemctl", "stop", "pod")
+    wait_for("the service", lambda: pod.show("ActiveState") == ["active"])
+    assert pod.get("/healthz")[0] == 200
+
+
+def test_a_pod_beside_the_service_is_refused_and_may_run_when_it_has_ended(agent: Machine) -> None:
+    pid = agent.main_pid
+
+    agent.run("systemctl", "reset-failed", "pod", check=False)
+    refused = run_pod(agent, "Type=exec", "StandardError=truncate:/run/said")
+    assert refused.returncode == 0, refused.stderr
+    said = agent.path("run/said")
+    wait_for("a sentence", lambda: said.exists() and said.read_text())
+
+    assert said.read_text() == (
+        f"edgeagent: another instance (pid {pid}) runs with the runtime directory /run/edgeagent\n"
+    )
+    wait_for("its end", lambda: "status=75" in agent.run("journalctl", "--output=cat", "--unit=pod"))
+    assert agent.get("/healthz")[0] == 200
+
+    # The lock is still the file of the service's user.
+    agent.run("systemctl", "stop", UNIT)
+    started = run_pod(agent, "Type=notify")
+    assert started.returncode == 0, started.stderr
+    try:
+        agent.run("systemctl", "start", UNIT, check=False)
+        wait_for("an attempt", lambda: int(agent.show("NRestarts")[0]) >= 1)
+        # The pod cannot write its pid there, and the one that was there is gone.
+        assert "another instance runs with" in agent.log()
+    finally:
+        agent.run("systemctl", "stop", "pod")
 
 
 # --- with K3s' own credential ----------------------------------------------------------
@@ -281,7 +355,10 @@ def disk() -> tuple[int, int]:
     """Major and minor number of a block device that root may open here, one with a size if there is any."""
     found = sorted(Path("/sys/class/block").iterdir(), key=lambda path: int((path / "size").read_text()) == 0)
     opened = (path for path in found if not reach.tried(reach.ACTIONS["open"], f"/dev/{path.name}"))
-    major, _, minor = (next(opened) / "dev").read_text().strip().partition(":")
+    device = next(opened, None)
+    if device is None:
+        pytest.fail("no block device may be opened here: the tests need one in /dev, and a cgroup that allows it")
+    major, _, minor = (device / "dev").read_text().strip().partition(":")
     return int(major), int(minor)
 
 
@@ -331,11 +408,11 @@ def listeners(machine: Machine) -> Iterator[list[tuple[str, int]]]:
             one.close()
 
 
-def outside(machine: Machine, asked: dict[str, list[Any]], capabilities: str) -> dict[str, str]:
+def outside(machine: Machine, asked: dict[str, list[Any]], caps: str) -> dict[str, str]:
     """What goes wrong when the unit's user tries it without the sandbox."""
     command = f"{PROBE} '{json.dumps(asked)}'"
     user = "setpriv --reuid=edgeagent --regid=edgeagent --init-groups"
-    prefix = f"{user} --inh-caps={capabilities} --ambient-caps={capabilities} --"
+    prefix = f"{user} --inh-caps={caps} --ambient-caps={caps} --"
     return failed(machine.run("sh", "-c", f"exec {prefix} {command}"))
 
 
@@ -363,8 +440,7 @@ def test_what_the_sandbox_lets_through(furnished: Machine) -> None:
     So what the unit is refused it is refused by its sandbox, and by nothing else. The exception is /proc/sys, which is
     read-only in this machine; the unit sees a procfs of its own, where its sandbox alone decides.
     """
-    kept = section("Service")["AmbientCapabilities"].split()
-    capabilities = ",".join(f"+{name.removeprefix('CAP_').lower()}" for name in kept)
+    kept = ",".join(f"+{name.removeprefix('cap_')}" for name in capabilities())
     own = ["/var/lib/edgeagent", "/run/edgeagent", "/tmp", "/var/tmp"]  # noqa: S108 (private ones)
     with other_user(furnished) as pid, listeners(furnished) as (loopback, elsewhere):
         secrets = {
@@ -379,7 +455,7 @@ def test_what_the_sandbox_lets_through(furnished: Machine) -> None:
             "connect": [loopback, elsewhere],
         }
         powerless = outside(furnished, asked, "-all")
-        free = outside(furnished, asked, capabilities)
+        free = outside(furnished, asked, kept)
         more = {"read": [*asked["read"], THEIRS], "write": [*asked["write"], *own], "change": ["/proc/sys", "/sys"]}
         inside = boxed(furnished, {**asked, **more})
 
@@ -411,16 +487,4 @@ def test_what_a_process_of_the_unit_may_do(machine: Machine) -> None:
     with other_user(machine) as pid:
         found = json.loads(in_the_unit(machine, f"/opt/edgeagent/bin/python3 /opt/a/b/probe.py {pid}"))
 
-    kept = {name.lower() for name in section("Service")["AmbientCapabilities"].split()}
-    assert set(found.pop("capabilities")) == kept
-    assert found == {
-        "memory is locked": True,
-        "files of other users' processes": True,
-        "signals to other users": True,
-        "writable code": False,
-        "writing outside its folders": False,
-        "changing priorities": False,
-        "tracing a process": False,
-        "mounting": False,
-        "a new namespace": False,
-    }
+    assert found == {**ALLOWED, "capabilities": capabilities()}

@@ -205,3 +205,14 @@ def test_a_key_that_is_set_twice_is_refused() -> None:
     (problem,) = refused.value.problems
     assert "a.yaml" in problem
     assert "mode is set twice" in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("reserves: {os: 1Gib}", "0.yaml: reserves.os: expected a quantity such as 512Mi or plain bytes, got '1Gib'"),
+        ("reserves: {os: 101%}", "0.yaml: reserves.os: expected a percentage from 0% to 100%, got '101%'"),
+    ],
+)
+def test_a_wrong_size_is_named_once(text: str, expected: str) -> None:
+    assert problems(text) == (expected,)

@@ -13,11 +13,12 @@ import pytest
 from edgeagent import cli
 from edgeagent.plan.describing import stamp
 from edgeagent.quantity import GIB, MIB
-from edgeagent.system import journal
+from edgeagent.system import dirs, journal
 from tests.unit.plan.test_history import NAME, decision, outcome, owed, row, told
 
 
 def keep(folder: Path, *lines: dict[str, Any]) -> Path:
+    folder.mkdir(exist_ok=True)
     assert journal.append(folder, [journal.encoded(line) for line in lines]).problem == ""
     return folder
 
@@ -90,6 +91,24 @@ def test_what_is_known_and_what_is_not_is_said(
     lines: list[dict[str, Any]], said: str, tmp_path: Path, shown: Any
 ) -> None:
     assert said in " ".join(shown(keep(tmp_path, *lines)).split(" ")).replace("\n          ", " ")
+
+
+def test_an_excess_says_of_what_it_is(tmp_path: Path, shown: Any) -> None:
+    """2 GiB of the GPU where 1 may be used, and 3 too much of both kinds: the 3 are not of GPU memory."""
+    out = shown(keep(tmp_path, decision(excess_bytes=3 * GIB))).replace("\n          ", " ")
+    assert "2.00 GiB of GPU memory, budget 1.00 GiB, 3.00 GiB too much with host memory, for 15 s" in out
+    both = shown(keep(tmp_path / "shared", decision(breach="shared", excess_bytes=GIB // 2)))
+    assert "512 MiB too much, for 15 s" in both.replace("\n          ", " ")
+
+
+def test_what_a_pod_used_may_not_be_known(tmp_path: Path, shown: Any) -> None:
+    given = decision(breach="unbudgeted", used_bytes=None, budget_bytes=None, excess_bytes=None)
+    assert "  used    unknown of memory, no budget, for 15 s\n" in shown(keep(tmp_path, given))
+
+
+def test_an_event_that_was_one_too_many_is_not_said_to_be_told(tmp_path: Path, shown: Any) -> None:
+    out = shown(keep(tmp_path, decision(), owed(), told("dropped")))
+    assert "  event   MemoryBudgetEvicted: not told, too many were to be told\n" in out
 
 
 def test_a_kill_names_the_processes(tmp_path: Path, shown: Any) -> None:
@@ -241,8 +260,8 @@ def test_what_may_not_be_read_is_one_line_and_exit_code_2(
             raise refused
         return before(path, *arguments, **more)
 
-    name = "os.scandir" if place == "." else "pathlib.Path.open"
-    before = os.scandir if place == "." else Path.open
+    name = "os.scandir" if place == "." else "edgeagent.system.dirs.opened"
+    before = os.scandir if place == "." else dirs.opened
     monkeypatch.setattr(name, refuse)
     assert history(tmp_path) == 2
     captured = capsys.readouterr()
@@ -272,3 +291,39 @@ def test_wrong_usage_is_one_line(
     assert captured.out == ""
     assert len(captured.err.splitlines()) == 1
     assert said in captured.err
+
+
+def test_a_line_with_absurd_figures_is_counted_and_costs_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half = json.loads('"\\ud800"')
+    keep(
+        tmp_path,
+        decision(id="before"),
+        *(decision(**{key: 10**400}) for key in ("used_bytes", "over_since", "seconds", "grace_seconds", "left_out")),
+        decision(place=2, places=10**400),
+        outcome(id="before", t=10**400),
+        decision(reason=half),
+        decision(pod={**NAME, "namespace": half}),
+        decision(wall="9999-12-31T23:59:59.999-2359"),
+        decision(wall="0001-01-01T00:00:00.0+0000"),
+        decision(id="after"),
+    )
+    for arguments in ([], ["--since", "2h"], ["--pod", "apps/greedy"]):
+        assert history(tmp_path, "--format", "text", *arguments) == 0
+        assert "11 lines are not whole" in capsys.readouterr().err
+    assert history(tmp_path, "--format", "json") == 0
+    assert ids(capsys.readouterr().out) == ["before", "after"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_what_is_no_file_is_one_line_and_exit_code_2(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if kind == "pipe":
+        os.mkfifo(tmp_path / journal.NAME)
+    else:
+        (tmp_path / journal.NAME).symlink_to(tmp_path / "elsewhere")
+    assert history(tmp_path) == 2
+    said = {"pipe": "no regular file", "link": "Too many levels of symbolic links"}[kind]
+    assert capsys.readouterr().err == f"edgeagent: {tmp_path / journal.NAME}: {said}\n"

@@ -10,13 +10,15 @@ from typing import Any, get_args
 import pytest
 
 from edgeagent import cli
-from edgeagent.plan import describing, history, incidents
+from edgeagent.plan import describing, history, incidents, owing, readings
 from edgeagent.plan.incidents import Moment
+from edgeagent.plan.notices import pod_event
 from edgeagent.plan.types import Event, KillOutcome, Outcome
+from edgeagent.reconcile.outbox import Ending
 from edgeagent.system import journal
 from tests.unit.factories import GIB, MIB, WALL, Held, Scene, meminfo, pod
 from tests.unit.plan.test_history import decision, outcome, owed
-from tests.unit.plan.test_incidents import BOOT, Keeping
+from tests.unit.plan.test_incidents import BOOT, Keeping, a_long_pod
 from tests.unit.test_docs import documented, page
 
 PAGE = "reference/history.md"
@@ -50,7 +52,7 @@ def an_eviction() -> list[dict[str, Any]]:
     late = {"format": 1, "line": "told", "event": "e-1", "ending": "told", "seconds": 640.0}
     return [
         *keeping.records,
-        history.owing(keeping.records[0]["id"], told, moment),
+        owing.owed(keeping.records[0]["id"], told, moment),
         {**late, "wall": describing.stamp(WALL + 640.0)},
     ]
 
@@ -92,6 +94,36 @@ def test_every_key_is_documented_and_no_other() -> None:
 )
 def test_every_value_is_documented(values: Any) -> None:
     assert [value for value in get_args(values) if f"`{value}`" not in page(PAGE)] == []
+
+
+def test_as_many_incidents_are_there_as_the_page_says() -> None:
+    """The latest fill one file at least. Long names, many pods, as many readings as are kept, one answer, one event."""
+    pods = tuple(a_long_pod(number, "") for number in range(110))
+    held = {one.name: Held(gpu=2 * GIB, host=GIB) for one in pods[:5]}
+    keeping = Keeping(Scene(pods=pods, held=held, meminfo=meminfo(64 * GIB, available=8 * GIB)))
+    plan = keeping.steps(0.0, 16.0, each=4.0)
+    keeping.answer(plan, "forbidden", 16.0, "why " * 1000)
+    keeping.steps(17.0, 80.0, each=9.0)
+    first = keeping.of("decision")[0]
+    kept = [record for record in keeping.records if record["id"] == first["id"]]
+    for record in kept:
+        for rows in {"before", "after"}.intersection(record):
+            record[rows] = record[rows][-1:] * readings.MOST_READINGS
+    event = pod_event(pods[0], "EvictionBlocked", "why " * 1000)
+    moment = Moment(16.0, 16.0, 16.0, WALL, BOOT, "edge-1")
+    named = dataclasses.replace(event, id=f"{first['id']}/EvictionBlocked/1")
+    kept += [owing.owed(first["id"], named, moment), owing.told(named.id, "told", moment)]
+    size = sum(len(journal.encoded(record)) for record in kept)
+    (most, least) = map(int, re.findall(r"and (\d+) kB at most: of such, at least the latest (\d+)", page(PAGE))[0])
+    assert [record["line"] for record in kept] == ["decision", "outcome", "owed", "told"]
+    assert size <= most * 1000
+    assert least * size <= journal.LIMIT - journal.LONGEST
+
+
+def test_every_end_of_an_event_is_documented() -> None:
+    ends = [end for end in get_args(Ending) if end != "later"]
+    assert [end for end in ends if f"`{end}`" not in documented(page(PAGE))["events[].ending"][-1]] == []
+    assert f"has {('', 'one', 'two', 'three', 'four', 'five')[owing.MOST_ALIKE]} events of a reason" in page(PAGE)
 
 
 def test_the_bounds_are_those_of_the_program() -> None:

@@ -1,7 +1,7 @@
 """Puts models on a board one by one, counted as pods are.
 
-A model that does not fit stays out, as a pod that the scheduler leaves pending, and the next one is tried
-without it.
+A model that does not fit stays out, as a pod would that the scheduler leaves pending where K3s has the same
+reserves, and the next one is tried without it.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ def fit(plan: Plan, facts: Facts, models: Sequence[Model]) -> Fitting:
         if not short:
             bound.append(pod)
         places.append(_place(trial, model, pod, short))
+    rooms = tuple(_rooms(trial))
     return Fitting(
         places=tuple(places),
-        rooms=tuple(_rooms(trial)),
-        remedies=tuple(remedies.remedies(trial, places)),
+        rooms=rooms,
+        remedies=tuple(remedies.remedies(trial, places, rooms)),
         notes=tuple(_notes(trial)),
     )
 
@@ -140,6 +141,10 @@ def _notes(trial: Trial) -> Iterator[str]:
         yield "The pods of this node are not known, so it is counted as empty."
     if requested(trial.wanted, MEMORY) and trial.room(MEMORY) is None:
         yield "The scheduler's own memory is not checked: the node's allocatable is not known."
+    bare = [pod.name for pod in trial.wanted if not requested((pod,), MEMORY)]
+    if bare:
+        who = " and ".join(bare) if len(bare) <= 2 else f"{len(bare)} of the models"  # noqa: PLR2004 (as many are named)
+        yield f"No host part is booked for {who}: without memory:… a model is counted as if it needed none."
     for pool in trial.plan.pools:
         asked = any(trial.budgets[pod.uid][pool.resource].gpu_request for pod in trial.wanted)
         if asked and len(trial.cards(pool)) > 1:

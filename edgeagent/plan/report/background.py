@@ -60,6 +60,8 @@ class Background:
     """By pool resource."""
     system: tuple[tuple[str, int], ...]
     """The largest holders of GPU memory outside pods: name and bytes."""
+    minors: Mapping[str, int]
+    """Minor numbers of cards, by uuid: the number in ``gpu-memory-0``."""
     unwell: Mapping[str | None, str]
     """What is wrong with a device, by uuid."""
     floor: int
@@ -86,12 +88,23 @@ def background(plan: Plan, facts: Facts, *, recorded: bool) -> Background:
         coupled=facts.config.unified.coupling == "requests",
         fills={pool.resource: _fill(pool, plan.pods) for pool in plan.pools},
         system=_largest(_system(plan, facts)),
+        minors={
+            device.uuid: device.minor
+            for device in plan.board.devices
+            if device.memory == "discrete" and device.uuid is not None and device.minor is not None
+        },
         unwell={device.uuid: device.why for device in plan.board.devices if device.why},
         floor=plan.danger.floor,
-        # A pod that fills a card's own memory gets an error, and the board lives.
-        outlook=survival.outlook(facts.config, plan.danger, unified) if plan.board.unified else None,
+        outlook=_outlook(plan, facts, unified),
         gaps=tuple(gaps.gaps(plan, facts, recorded=recorded)),
     )
+
+
+def _outlook(plan: Plan, facts: Facts, pool: Pool | None) -> Outlook | None:
+    """None without shared memory: a pod that fills a card's own gets an error, and the board lives."""
+    if not plan.board.unified:
+        return None
+    return survival.outlook(facts.config, plan.danger, pool, facts.host.files.kernel, plan.board.l4t)
 
 
 def _fill(pool: Pool, views: Iterable[PodView]) -> Fill:

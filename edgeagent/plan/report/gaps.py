@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgeagent.facts import Facts
+    from edgeagent.facts import Facts, HostFacts
     from edgeagent.plan.types import Plan
 
 _AS_ROOT = "run it as root: sudo edgeagent explain"
+_ON_THE_BOARD = "on the board itself, as root: sudo edgeagent explain"
+_AGAIN = "record again on the board itself, as root: sudo edgeagent record DIR"
 _DEBUGFS = "as root, with debugfs mounted: mount -t debugfs none /sys/kernel/debug"
 _DRIVER = "install the driver's user space: libnvidia-ml.so.1 on the loader path"
 
@@ -29,7 +31,11 @@ def gaps(plan: Plan, facts: Facts, *, recorded: bool) -> Iterator[Gap]:
     """Every gap, the widest first. ``recorded``: the facts come from a snapshot, which cannot be asked again."""
     yield from _cluster(plan, facts, recorded=recorded)
     for gap in (*_board(plan, facts), *_memory(facts), *_pods(plan, facts)):
-        yield replace(gap, remedy=f"when recording: {gap.remedy}") if recorded and gap.remedy else gap
+        yield replace(gap, remedy=_when_recording(gap.remedy)) if recorded and gap.remedy else gap
+
+
+def _when_recording(remedy: str) -> str:
+    return _AGAIN if remedy in (_AS_ROOT, _ON_THE_BOARD) else f"when recording: {remedy}"
 
 
 def _board(plan: Plan, facts: Facts) -> Iterator[Gap]:
@@ -59,10 +65,17 @@ def _attribution(plan: Plan, facts: Facts) -> Iterator[Gap]:
     elif not host.host_view:
         remedy = "share the host's process table: hostPID: true, or --host-root where the host's /proc is"
     elif any(device.tegra for device in plan.board.devices):
-        remedy = _AS_ROOT if host.nvmap.value is not None or not host.files.nvmap else _DEBUGFS
+        remedy = _of_nvmap(host)
     else:
         remedy = "a driver whose NVML lists processes"
     yield Gap("who holds GPU memory", why, remedy)
+
+
+def _of_nvmap(host: HostFacts) -> str:
+    """What would make a Tegra's holders known. Only a refusal proves that the reader is not root."""
+    if "ermission" in host.nvmap.why:
+        return _AS_ROOT
+    return _ON_THE_BOARD if host.nvmap.value is not None or not host.files.nvmap else _DEBUGFS
 
 
 def _memory(facts: Facts) -> Iterator[Gap]:
@@ -87,7 +100,7 @@ def _cluster(plan: Plan, facts: Facts, *, recorded: bool) -> Iterator[Gap]:
 
 
 def _add(name: str) -> str:
-    return f"add cluster/{name}.json to the snapshot"
+    return f"record again with --kubeconfig FILE, or add cluster/{name}.json to the snapshot"
 
 
 def _pods(plan: Plan, facts: Facts) -> Iterator[Gap]:

@@ -56,7 +56,9 @@ def _device(device: dict[str, Any], background: Background, style: Style) -> Ite
     text = f"{device['name']}: {device['memory']}{size}, health {health}"
     yield from _field(name, text, style, "" if well else "bad")
     if device["uuid"]:
-        yield line(" " * (_NAME_COLUMN + 2), Span(device["uuid"], "dim"))
+        minor = background.minors.get(device["uuid"])
+        number = "" if minor is None else f", minor number {minor}"
+        yield from wrapped(device["uuid"] + number, style, _NAME_COLUMN + 2, tone="dim")
 
 
 def _now(document: dict[str, Any], background: Background, style: Style) -> tuple[str, Style, Tone]:

@@ -105,9 +105,16 @@ def _figures(one: dict[str, Any]) -> str:
     what = {"gpu": "GPU memory", "shared": "GPU and host memory"}.get(one["breach"], "memory")
     allowed = "booked" if one["breach"] == "above-request" else "budget"
     budget = f"{allowed} {human(one['budget_bytes'])}" if one["budget_bytes"] is not None else "no budget"
-    excess = f", {human(one['excess_bytes'])} too much" if one["excess_bytes"] is not None else ""
+    excess = f", {human(one['excess_bytes'])} too much{_both(one)}" if one["excess_bytes"] is not None else ""
     since = f", for {-one['over_since']:.0f} s" if one["over_since"] is not None else ""
     return f"{human(one['used_bytes'])} of {what}, {budget}{excess}{since}"
+
+
+def _both(one: dict[str, Any]) -> str:
+    """Of what the excess is, where it is not of the memory that was told before it."""
+    known = one["used_bytes"] is not None and one["budget_bytes"] is not None
+    both = one["breach"] == "gpu" and known and one["excess_bytes"] != one["used_bytes"] - one["budget_bytes"]
+    return " with host memory" if both else ""
 
 
 def _became(one: dict[str, Any]) -> Iterator[str]:
@@ -157,6 +164,8 @@ def _telling(told: dict[str, Any]) -> str:
         return "not told yet"
     if told["ending"] == "refused":
         return "the API server does not take it"
+    if told["ending"] == "dropped":
+        return "not told, too many were to be told"
     return f"told at {told['ended'][:10]} {told['ended'][11:19]} UTC"
 
 

@@ -35,23 +35,26 @@ def memory(document: dict[str, Any], background: Background, style: Style) -> It
     state = "under pressure" if host["pressure"] else "no pressure"
     known = f", floor {human(background.floor)}: {state}" if host["usable_bytes"] is not None else ""
     yield from wrapped(f"{about}{known}.", style, 2, tone="bad" if host["pressure"] else "")
-    yield from _survival(background.outlook, style)
     if background.observe:
-        yield from wrapped(f"But nothing is evicted or killed: {background.observe}.", style, 2, tone="warn")
+        nothing = f"Nothing is evicted or killed: {background.observe}. If it were:"
+        yield from wrapped(nothing, style, 2, tone="warn")
+    yield from _survival(background.outlook, style, "Would survive" if background.observe else "Survives")
 
 
-def _survival(outlook: Outlook, style: Style) -> Iterator[Line]:
-    yield from wrapped("Survives, by eviction, one pod over its budget that fills it by up to", style, 2)
+def _survival(outlook: Outlook, style: Style, survives: str) -> Iterator[Line]:
+    yield from wrapped(f"{survives}, by eviction, one pod over its budget that fills it by up to", style, 2)
     yield from _figures(outlook, style)
     counted = (
-        f"Counted: two readings, {CALL_SECONDS:g} s to the call, {outlook.grace} s of grace, "
-        f"{TEARDOWN_SECONDS:g} s (assumed) until the memory is back."
+        f"Counted: {CALL_SECONDS:g} s to the call, {TEARDOWN_SECONDS:g} s (assumed) until the memory is back, and "
+        f"{outlook.grace} s of grace after two readings that ask for pressure. A slow leak that is over for "
+        f"{outlook.matures:g} s before there is pressure has up to {outlook.calm_grace} s of grace, which nothing "
+        "shortens afterwards."
     )
     yield from wrapped(counted, style, 2, tone="dim")
     if outlook.kill is None:
-        yield from wrapped("By kill, nothing more: policy.kill is never.", style, 2, tone="warn")
+        yield from wrapped(f"By kill: {outlook.no_kill}.", style, 2, tone="warn")
         return
-    yield from wrapped("Survives, by kill, where the eviction comes too late", style, 2)
+    yield from wrapped(f"{survives}, by kill, where the eviction comes too late", style, 2)
     yield from _figures(outlook.kill, style)
     counted = (
         f"Counted: two readings below critical, {outlook.fast:g} s to read again who holds what, {SIGNAL_SECONDS:g} s "
@@ -63,7 +66,7 @@ def _survival(outlook: Outlook, style: Style) -> Iterator[Line]:
 
 def _figures(found: Survivals, style: Style) -> Iterator[Line]:
     yield from _figure(found.now, "from now on", "usable memory is not known", style)
-    yield from _figure(found.booked, "when all but the headroom is in use", "the headroom is not known", style)
+    yield from _figure(found.booked, "with all but the headroom in use", "the headroom is not known", style)
 
 
 def _figure(found: Survival | None, when: str, why: str, style: Style) -> Iterator[Line]:
@@ -71,4 +74,5 @@ def _figure(found: Survival | None, when: str, why: str, style: Style) -> Iterat
         yield from wrapped(f"{when}: {why}", style, 20, f"{'unknown':>18}", "warn")
     else:
         rate = f"{human(tidy(found.rate))}/s"
-        yield from wrapped(f"{when}, {human(found.usable)} usable", style, 20, f"{rate:>18}")
+        grace = "" if found.grace is None else f", {found.grace} s of grace"
+        yield from wrapped(f"{when}, {human(found.usable)} usable{grace}", style, 20, f"{rate:>18}")

@@ -49,7 +49,7 @@ def record(target: Path, config: Config, source: Source, *, frames: int = 1, eve
     files, nvml = source.open()
     times = [every * number for number in range(frames)]
     try:
-        samples = asyncio.run(taking.samples(files, nvml, config, source.kubeconfig, times))
+        samples = asyncio.run(taking.samples(files, nvml, config, source, times))
         redactor = _redactor(files, config, samples)
     finally:
         files.close()

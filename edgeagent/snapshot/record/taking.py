@@ -22,12 +22,11 @@ from edgeagent.snapshot.podlist import understood
 from edgeagent.snapshot.record.noting import NotingFiles
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgeagent.config import Config
     from edgeagent.facts import HostFacts, HostProcess, PodFacts
     from edgeagent.host.files import RootFiles
     from edgeagent.host.nvml import NvmlSource
+    from edgeagent.snapshot.live import Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,7 @@ class Sample:
 
 
 async def samples(
-    files: RootFiles, nvml: NvmlSource, config: Config, kubeconfig: Path | None, times: list[float]
+    files: RootFiles, nvml: NvmlSource, config: Config, source: Source, times: list[float]
 ) -> list[Sample]:
     """A sample at each of ``times``, in seconds from now."""
     worker = NvmlWorker(nvml, clock=time.monotonic)
@@ -56,19 +55,19 @@ async def samples(
     try:
         for due in times:
             await asyncio.sleep(max(0.0, start + due - time.monotonic()))
-            taken.append(await _sample(files, worker, config, kubeconfig))
+            taken.append(await _sample(files, worker, config, source))
     finally:
         worker.close()
     return taken
 
 
-async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, kubeconfig: Path | None) -> Sample:
+async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, source: Source) -> Sample:
     """One sample in which nothing is taken over from an earlier one: that is what a replay makes of it."""
     node: Mapping[str, Any] | None = None
     listed: tuple[tuple[Mapping[str, Any], PodFacts], ...] = ()
-    if kubeconfig:
+    if source.kubeconfig:
         host = await _host(HostSampler(files, clock=time.monotonic, data_dir=config.k3s.data_dir), worker, ())
-        node, items = await live.objects(config, host, kubeconfig)
+        node, items = await live.objects(config, host, source)
         listed = tuple(understood(items))
     noted = NotingFiles(files)
     sampler = HostSampler(noted, clock=time.monotonic, data_dir=config.k3s.data_dir)

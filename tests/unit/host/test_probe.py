@@ -48,6 +48,7 @@ def test_a_whole_orin_nano() -> None:
         }
     )
     assert found == BoardFiles(
+        kernel="5.15.148-tegra",
         arch="aarch64",
         compatible=("nvidia,p3768-0000+p3767-0005", "nvidia,tegra234"),
         model="NVIDIA Jetson Orin Nano Developer Kit",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,28 +31,37 @@ class Programs:
     calls: list[str] = field(default_factory=list)
     enabled: bool = False
     active: bool = False
+    state: str = ""
+    """The unit's ActiveState, where it is neither active nor inactive."""
+    started: float = field(default_factory=time.monotonic)
+    """When the service was started last, by the monotonic clock."""
     failing: dict[str, str] = field(default_factory=dict)
     """What a command says when it fails, by its verb."""
 
     def __call__(self, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         words = [word for word in argv if not word.startswith("--root=")]
         verb = words[1] if words[0] == "systemctl" else words[0]
-        if verb in ("is-enabled", "is-active"):
-            is_so = self.enabled if verb == "is-enabled" else self.active
-            return subprocess.CompletedProcess(list(argv), 0 if is_so else 1, "", "")
+        if verb == "show" and "--property=ActiveState" in words:
+            state = self.state or ("active" if self.active else "inactive")
+            return subprocess.CompletedProcess(list(argv), 0, f"{state}\n", "")
+        if verb == "show":
+            return subprocess.CompletedProcess(list(argv), 0, f"{self.started * 1_000_000:.0f}\n", "")
+        if verb == "is-enabled":
+            return subprocess.CompletedProcess(list(argv), 0 if self.enabled else 1, "", "")
         self.calls.append(" ".join(words))
         if verb in self.failing:
             return subprocess.CompletedProcess(list(argv), 1, "", self.failing[verb])
         if verb in ("enable", "disable"):
             self.enabled = verb == "enable"
         elif verb in ("start", "restart", "stop"):
-            self.active = verb != "stop"
+            self.active, self.state = verb != "stop", ""
+            self.started = time.monotonic()
         elif verb == "systemd-sysusers":
             (self.root / "etc/passwd").write_text(
-                "root:x:0:0::/root:/bin/sh\nedgeagent:x:997:997::/:/usr/sbin/nologin\n"
+                "root:x:0:0::/root:/bin/sh\nedgeagent:x:997:997:edgeagent node agent:/:/usr/sbin/nologin\n"
             )
         elif verb == "systemd-tmpfiles":
-            (self.root / "etc/edgeagent/config.d").mkdir(exist_ok=True)
+            (self.root / "etc/edgeagent/config.d").mkdir(parents=True, exist_ok=True)
         elif verb == "userdel":
             (self.root / "etc/passwd").write_text("root:x:0:0::/root:/bin/sh\n")
         return subprocess.CompletedProcess(list(argv), 0, "", "")
@@ -74,9 +84,7 @@ class Machine:
         return Systemd(self.root, booted=self.booted, run=self.programs)
 
     def install(self, *, program: str = PROGRAM, **wish: bool) -> Report:
-        """Install; the driver's answers are those that were recorded with the board."""
-        replay = recorded_board() / "nvml.json"
-        return install(Wish(root=self.root, nvml_replay=replay, **wish), self.systemd, program)
+        return install(Wish(root=self.root, **wish), self.systemd, program)
 
     def write(self, path: str, text: str) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,8 @@ def test_a_link_into_a_home_directory_is_seen_through(tmp_path: Path) -> None:
     for folder in ("opt/bin", "home/me"):
         (image / folder).mkdir(parents=True)
     (image / "home/me/python3").touch(mode=0o755)
-    (image / "opt/bin/python3").symlink_to(image / "home/me/python3")
+    # The image's own /home, not that of the machine that builds it.
+    (image / "opt/bin/python3").symlink_to("/home/me/python3")
 
     found = program.unusable([image / "opt/bin/python3"], image)
 
@@ -67,6 +68,43 @@ def test_the_path_is_the_one_that_the_machine_below_the_root_sees() -> None:
     )
     assert program.seen(Path("/opt/edgeagent/bin/edgeagent"), Path("/mnt/image")) == "/opt/edgeagent/bin/edgeagent"
     assert program.seen(Path("/opt/edgeagent/bin/edgeagent"), HERE) == "/opt/edgeagent/bin/edgeagent"
+
+
+def test_a_program_that_is_only_on_the_machine_that_builds_an_image_is_refused(tmp_path: Path) -> None:
+    script, image = tmp_path / "opt/bin/edgeagent", tmp_path / "image"
+    inside = image / script.relative_to("/")
+    for path in (script, inside):
+        path.parent.mkdir(parents=True)
+    script.touch(mode=0o755)
+
+    assert program.absent([script], HERE) == ""
+    assert program.absent([script], image).startswith(f"{inside}: is not there")
+    inside.touch(mode=0o755)
+    assert program.absent([script], image) == ""
+
+
+def test_an_interpreter_is_looked_for_where_the_machine_of_the_image_follows_the_link(tmp_path: Path) -> None:
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt/python3").symlink_to("../usr/bin/python3")
+    assert "opt/python3: is not there" in program.absent([tmp_path / "opt/python3"], tmp_path)
+
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    (tmp_path / "usr/bin/python3").symlink_to("/usr/bin/python3.99")
+    assert program.absent([tmp_path / "opt/python3"], tmp_path)
+    (tmp_path / "usr/bin/python3.99").touch(mode=0o755)
+    assert program.absent([tmp_path / "opt/python3"], tmp_path) == ""
+
+
+def test_links_in_a_circle_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("a")
+
+    with pytest.raises(InputError, match="in a circle"):
+        program.absent([tmp_path / "a"], tmp_path)
+
+
+def test_install_into_an_image_refuses_the_builders_program(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"is not there, and the machine below .*; install the package .* --root"):
+        program.find(tmp_path)
 
 
 def test_a_program_that_is_not_installed_cannot_be_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, NodeFacts, PodFacts
-from edgeagent.plan.removal import Removal, blind, command, removal
+from edgeagent.plan.removal import Removal, blind, command, removal, rest
 from tests.unit.factories import GIB, node, pod
 
 OWNED = "edgeagent.dev/owned-keys"
@@ -68,7 +68,7 @@ def test_exactly_the_listed_keys_go_and_the_list_itself_last() -> None:
         {"metadata": {"labels": {"ai-capable": None, "edgeagent.dev/gpu.kind": None}}},
         {"metadata": {"annotations": {OWNED: None}}},
     ]
-    assert found.complete
+    assert (found.problem, found.needed, found.foreign) == ("", {}, ())
 
 
 def test_a_key_of_our_prefix_that_is_not_listed_is_someone_elses() -> None:
@@ -109,14 +109,32 @@ def test_a_label_that_a_running_pod_requires_stays_and_stays_listed() -> None:
     assert bodies(found)[2] == {"metadata": {"labels": {"edgeagent.dev/gpu.kind": None}}}
     left = json.loads(bodies(found)[3]["metadata"]["annotations"][OWNED])
     assert left == {"capacity": [], "conditions": [], "labels": ["ai-capable"]}
-    assert not found.complete
+
+
+def test_what_was_left_for_pods_is_removed_later_by_two_writes() -> None:
+    found = removal(published(), (needing("ai-capable"),), force=False)
+
+    label, annotation = rest("edge-1", found)
+
+    assert label.body == {"metadata": {"labels": {"ai-capable": None}}}
+    assert annotation.body == {"metadata": {"annotations": {OWNED: None}}}
+    assert (label.path, label.content_type) == (PATH, MERGE)
+    assert rest("edge-1", removal(published(), (), force=False)) == ()
+
+
+def test_a_list_that_has_keys_of_others_stays_when_the_labels_go() -> None:
+    listed = {**LISTED, "labels": [*LISTED["labels"], "kubernetes.io/hostname"]}
+
+    (label,) = rest("edge-1", removal(published(listed), (needing("ai-capable"),), force=False))
+
+    assert label.body == {"metadata": {"labels": {"ai-capable": None}}}
 
 
 def test_force_removes_it() -> None:
     found = removal(published(), (needing("ai-capable"),), force=True)
 
     assert bodies(found)[2] == {"metadata": {"labels": {"ai-capable": None, "edgeagent.dev/gpu.kind": None}}}
-    assert found.complete
+    assert found.needed == {}
 
 
 @pytest.mark.parametrize(
@@ -125,7 +143,7 @@ def test_force_removes_it() -> None:
     ids=["finished", "not admitted"],
 )
 def test_a_pod_that_a_kubelet_would_not_check_again_keeps_no_label(unaffected: PodFacts) -> None:
-    assert removal(published(), (unaffected,), force=False).complete
+    assert removal(published(), (unaffected,), force=False).needed == {}
 
 
 def test_a_terminating_pod_counts_until_it_is_gone() -> None:
@@ -138,7 +156,7 @@ def test_while_the_pods_are_not_known_every_label_may_be_needed() -> None:
     found = removal(published(), None, force=False)
 
     assert found.needed == {"ai-capable": (), "edgeagent.dev/gpu.kind": ()}
-    assert removal(published(), None, force=True).complete
+    assert removal(published(), None, force=True).needed == {}
 
 
 def test_capacity_goes_although_pods_hold_it_and_they_are_named() -> None:
@@ -146,7 +164,7 @@ def test_capacity_goes_although_pods_hold_it_and_they_are_named() -> None:
     # (kubernetes/kubernetes, pkg/kubelet/lifecycle/predicate.go, removeMissingExtendedResources).
     found = removal(published(), (pod("llm", gpu=2 * GIB), pod("web", memory=GIB)), force=False)
 
-    assert found.complete
+    assert found.needed == {}
     assert found.holders == ("apps/llm",)
     assert bodies(found)[0]["status"]["capacity"] == {GPU_MEMORY: None, GPU_MILLI: None}
 
@@ -215,7 +233,6 @@ def test_a_list_that_was_tampered_with_reaches_nothing_of_kubernetes() -> None:
     assert found.foreign == ("Ready", "cpu", "kubernetes.io/hostname", "node.k8s.io/x")
     left = json.loads(bodies(found)[1]["metadata"]["annotations"][OWNED])
     assert left == {"capacity": ["cpu"], "conditions": ["Ready"], "labels": ["kubernetes.io/hostname", "node.k8s.io/x"]}
-    assert not found.complete
 
 
 # --- by hand -------------------------------------------------------------------------

@@ -176,6 +176,52 @@ def test_a_command_line_that_would_win_is_a_refusal_that_names_it(machine: Machi
         machine.install(k3s_reserves=True)
 
 
+def test_an_edited_file_of_k3s_that_does_not_have_the_cma_pages_keeps_both_from_being_written(machine: Machine) -> None:
+    machine.install(k3s_reserves=True)
+    (machine.root / OUR_RESERVES).unlink()
+    edited = machine.read(K3S_RESERVES).replace("memory=1024Mi", "memory=300Mi")
+    machine.write(K3S_RESERVES, edited)
+
+    with pytest.raises(InputError, match=r"system-reserved would stay at 300Mi.*reserves.yaml was edited.*--force"):
+        machine.install(k3s_reserves=True)
+
+    assert not machine.has(OUR_RESERVES)
+    assert machine.read(K3S_RESERVES) == edited
+    machine.install(k3s_reserves=True, force=True)
+    assert read(machine) == ("1024Mi", "512Mi", "256Mi")
+    assert yaml.safe_load(machine.read(OUR_RESERVES)) == {"reserves": {"cma": 0}}
+
+
+def test_an_edited_file_of_ours_without_cma_keeps_both_from_being_written(machine: Machine) -> None:
+    machine.install(k3s_reserves=True)
+    (machine.root / K3S_RESERVES).unlink()
+    machine.write(OUR_RESERVES, machine.read(OUR_RESERVES).replace("cma: 0", "cma: 256Mi"))
+
+    with pytest.raises(InputError, match="was edited"):
+        machine.install(k3s_reserves=True)
+
+    assert not machine.has(K3S_RESERVES)
+
+
+def test_an_edit_that_changes_no_figure_is_kept(machine: Machine) -> None:
+    machine.install(k3s_reserves=True)
+    (machine.root / OUR_RESERVES).unlink()
+    machine.write(K3S_RESERVES, machine.read(K3S_RESERVES) + "# mine\n")
+
+    machine.install(k3s_reserves=True)
+
+    assert machine.read(K3S_RESERVES).endswith("# mine\n")
+    assert machine.has(OUR_RESERVES)
+
+
+def test_k3s_is_told_before_its_part_is_no_longer_subtracted(machine: Machine) -> None:
+    # The other order, cut in the middle, would hand the pages of CMA out.
+    report = machine.install(k3s_reserves=True)
+
+    written = [line for line in report.done if "reserves.yaml" in line]
+    assert written == [f"wrote /{K3S_RESERVES}", f"wrote /{OUR_RESERVES}"]
+
+
 def test_cma_that_is_set_in_a_later_file_of_ours_would_count_twice(machine: Machine) -> None:
     machine.write("etc/edgeagent/config.d/95-site.yaml", "reserves: {cma: 128Mi}\n")
 

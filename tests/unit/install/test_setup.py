@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,12 @@ from typing import Any
 import pytest
 import yaml
 
+import edgeagent
 from edgeagent import config
 from edgeagent.config import Config
 from edgeagent.errors import InputError
 from edgeagent.install import marks, places
+from edgeagent.system import dirs
 from tests.unit.install.machine import (
     CONFIG,
     K3S_RESERVES,
@@ -60,15 +64,39 @@ def test_the_first_line_has_the_hash_of_the_rest(machine: Machine) -> None:
         assert hashlib.sha256(rest.encode()).hexdigest() in first
 
 
-def test_the_default_configuration_changes_nothing(machine: Machine) -> None:
-    machine.install()
+def test_the_first_configuration_evicts_nobody_and_changes_nothing_else(machine: Machine) -> None:
+    report = machine.install()
 
-    assert config.load([("default", machine.read(CONFIG))]) == Config()
+    assert config.load([("default", machine.read(CONFIG))]) == Config(mode="observe")
+    assert report.text("").splitlines()[-1].strip() == (
+        "nothing is evicted until /etc/edgeagent/config.yaml says mode: enforce, and: "
+        "systemctl reload edgeagent.service"
+    )
+
+
+def test_a_drop_in_that_enforces_is_not_spoken_of_as_looking(machine: Machine) -> None:
+    machine.write("etc/edgeagent/config.d/site.yaml", "mode: enforce\n")
+
+    assert "nothing is evicted" not in machine.install().text("")
+
+
+@pytest.mark.parametrize("there", [None, "default"], ids=["no configuration", "that of an earlier version"])
+def test_a_service_that_enforces_is_not_made_to_look_by_an_update(machine: Machine, there: str | None) -> None:
+    machine.install()
+    (machine.root / CONFIG).unlink()
+    if there:
+        # An earlier version's, which nobody has edited since.
+        (machine.root / CONFIG).write_bytes(marks.marked("#mode: enforce\n"))
+    before = machine.files()
+    machine.programs.calls.clear()
+
+    assert machine.install().done == []
+    assert (machine.files(), machine.programs.calls) == (before, [])
 
 
 def uncommented(text: str) -> str:
-    """The settings of the file, whose sentences stand one blank behind their sign."""
-    return "\n".join(line[1:] for line in text.splitlines() if re.match(r"#(\S|  )", line))
+    """All settings of the file; the sentences in it stand one blank behind their sign."""
+    return "\n".join(line.removeprefix("#") for line in text.splitlines() if not re.match(r"#( \S|$)", line))
 
 
 def keys(section: Any) -> Any:
@@ -82,7 +110,7 @@ def test_the_default_configuration_shows_every_key_with_its_default(machine: Mac
     machine.install()
     shown = uncommented(machine.read(CONFIG))
 
-    assert config.load([("uncommented", shown)]) == Config()
+    assert config.load([("uncommented", shown)]) == Config(mode="observe")
     parsed = yaml.safe_load(shown)
     written = {key: dict.fromkeys(value) if isinstance(value, dict) else None for key, value in parsed.items()}
     assert written == keys(Config())
@@ -201,6 +229,43 @@ def test_a_file_of_others_is_replaced_by_force_and_kept_under_another_name(machi
     assert report.notes == [f"what was there is kept as {machine.root / UNIT}.bak"]
 
 
+def test_a_file_that_cannot_be_replaced_is_where_it_was(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.write(SYSUSERS, "u edgeagent 900\n")
+    before = machine.files()
+
+    def full(_path: Path, _content: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dirs, "write", full)
+        with pytest.raises(InputError, match="cannot be written: No space left on device"):
+            machine.install(force=True)
+
+    assert machine.files() == before
+    machine.install(force=True)
+    assert machine.read(f"{SYSUSERS}.bak") == "u edgeagent 900\n"
+
+
+def test_a_service_that_runs_an_older_program_is_restarted(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    machine.install()
+    machine.programs.calls.clear()
+    machine.programs.started -= 60
+    new = tmp_path / "__init__.py"
+    new.touch()
+    os.utime(new, (0, 0))  # an archive may bring such times along
+    monkeypatch.setattr(edgeagent, "__file__", str(new))
+
+    assert machine.install(start=False).next == ["systemctl restart edgeagent.service   # not done: --no-start"]
+    assert machine.install(dry=True).done == ["would restart edgeagent.service"]
+    assert machine.programs.calls == []
+    assert machine.install().done == ["restarted edgeagent.service"]
+
+    assert machine.programs.calls == ["systemctl restart edgeagent.service"]
+    assert machine.install().done == []
+
+
 def test_a_masked_unit_stays_masked(machine: Machine) -> None:
     (machine.root / UNIT).parent.mkdir(parents=True)
     (machine.root / UNIT).symlink_to("/dev/null")
@@ -258,8 +323,10 @@ def test_a_service_that_does_not_start_is_a_problem_that_names_the_log(machine: 
 
 def test_a_user_that_cannot_be_made_ends_it_and_it_can_be_repeated(machine: Machine) -> None:
     machine.programs.failing["systemd-sysusers"] = "read-only"
-    with pytest.raises(InputError, match=r"systemd-sysusers .*: read-only"):
-        machine.install()
+    failed = machine.install()
+    assert failed.done == [f"wrote /{path}" for path in (SYSUSERS, TMPFILES, CONFIG, UNIT)]
+    assert failed.problems == [f"systemd-sysusers --root={machine.root} edgeagent.conf: read-only"]
+    assert "again" in failed.next[0]
     machine.programs.failing.clear()
 
     report = machine.install()
@@ -273,6 +340,8 @@ def test_a_dry_run_changes_nothing_and_says_the_same_steps(machine: Machine) -> 
     dry = machine.install(dry=True)
 
     assert (machine.files(), machine.programs.calls) == (before, [])
+    assert dry.next == ["the same without --dry-run"]
+    assert not any("was started" in note for note in dry.notes)
     assert len(dry.done) == len(machine.install().done)
     assert all(line.startswith("would ") for line in dry.done)
 
@@ -294,6 +363,19 @@ def test_an_image_whose_systemd_does_not_run_is_only_prepared(machine: Machine) 
         "systemctl enable edgeagent.service"
     ]
     assert any("next boot" in note for note in report.notes)
+    # No command that would reach the machine that builds the image.
+    assert report.next[0] == f"edit {machine.root / CONFIG}"
+    assert not any("curl" in line for line in report.next)
+
+
+def test_a_service_on_its_way_takes_up_a_new_unit(machine: Machine) -> None:
+    machine.install()
+    machine.programs.state = "activating"
+    machine.programs.calls.clear()
+
+    machine.install(program="/usr/local/edgeagent/bin/edgeagent")
+
+    assert machine.programs.calls == ["systemctl daemon-reload", "systemctl restart edgeagent.service"]
 
 
 # --- whose a file is -----------------------------------------------------------------
@@ -318,6 +400,17 @@ def test_beside_a_package_only_what_a_package_does_not_bring_is_written(machine:
 
     report = machine.install(k3s_reserves=True)
 
-    assert set(machine.files()) - set(before) == {CONFIG, OUR_RESERVES, K3S_RESERVES, "etc/passwd"}
+    # Disabled and stopped it stays, as somebody wants it.
+    assert set(machine.files()) - set(before) == {OUR_RESERVES, K3S_RESERVES}
+    assert machine.programs.calls == []
     assert report.notes == ["unit and user are those of a package (/usr/lib/systemd/system/edgeagent.service)"]
     assert machine.install(k3s_reserves=True).done == []
+
+
+def test_beside_a_package_a_service_that_runs_takes_the_new_configuration_up(machine: Machine) -> None:
+    machine.write("usr/lib/systemd/system/edgeagent.service", "[Service]\n")
+    machine.programs.active = True
+
+    machine.install(k3s_reserves=True)
+
+    assert machine.programs.calls == ["systemctl reload edgeagent.service"]

@@ -1,4 +1,4 @@
-"""systemd's own programs below a root: what they make, and that the second time nothing is left to do."""
+"""What the commands say where they cannot do it."""
 
 from __future__ import annotations
 
@@ -9,50 +9,25 @@ import pytest
 from edgeagent import cli
 from edgeagent.errors import InputError
 from edgeagent.install import program, systemd
-from edgeagent.install.setup import Wish, install
 from edgeagent.install.systemd import Systemd
-from edgeagent.install.teardown import Wish as Removal
-from edgeagent.install.teardown import uninstall
-from tests.system.requirements import SYSTEMD
-from tests.unit.factories import config
-from tests.unit.install.machine import PROGRAM, Machine
+from tests.unit.install.machine import Machine
 
 
-@SYSTEMD
-def test_user_folders_and_the_link_that_starts_it_at_boot_are_made_and_taken_away(machine: Machine) -> None:
-    real = Systemd(machine.root)
-
-    install(Wish(root=machine.root), real, PROGRAM)
-
-    assert (machine.root / "etc/systemd/system/multi-user.target.wants/edgeagent.service").is_symlink()
-    assert real.has_user()
-    assert machine.has("etc/edgeagent/config.d")
-    assert not real.running
-    again = install(Wish(root=machine.root), real, PROGRAM)
-    assert again.done == []
-
-    gone = uninstall(Removal(root=machine.root, purge=True), config(), real, None)
-    assert gone.problems == []
-    assert not (machine.root / "etc/systemd/system/multi-user.target.wants/edgeagent.service").is_symlink()
-    assert "edgeagent" not in machine.read("etc/passwd") + machine.read("etc/group")
-
-
-@SYSTEMD
-def test_the_commands_do_it_below_a_root(
+def test_a_program_that_the_service_could_not_use_does_not_keep_a_dry_run_from_telling(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(program, "find", lambda _: PROGRAM)
-    root = str(machine.root)
+    def hidden(_: Path) -> str:
+        raise InputError("/srv/venv/bin/edgeagent: hidden")
 
-    assert cli.main(["install", "--root", root, "--dry-run"]) == 0
+    monkeypatch.setattr(program, "find", hidden)
+    monkeypatch.setattr(systemd, "missing", lambda: ())
+
+    assert cli.main(["install", "--root", str(machine.root), "--dry-run"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"below {machine.root}:\nwould write /etc/sysusers.d/edgeagent.conf\n")
+    assert "problem: /srv/venv/bin/edgeagent: hidden" in said
+    assert cli.main(["install", "--root", str(machine.root)]) == 2
     assert not machine.has("etc/systemd/system/edgeagent.service")
-    assert "would write /etc/systemd/system/edgeagent.service" in capsys.readouterr().out
-    assert cli.main(["install", "--root", root]) == 0
-    assert capsys.readouterr().out.startswith("wrote /etc/sysusers.d/edgeagent.conf\n")
-    assert cli.main(["install", "--root", root]) == 0
-    assert capsys.readouterr().out == "nothing to do: everything is as edgeagent install leaves it\n"
-    assert cli.main(["uninstall", "--root", root, "--files-only", "--purge"]) == 0
-    assert "removed the user edgeagent" in capsys.readouterr().out
 
 
 def test_without_root_it_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

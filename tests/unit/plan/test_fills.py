@@ -89,6 +89,17 @@ def test_an_eviction_with_a_long_grace_does_not_save_a_small_board() -> None:
     assert 114 - 3 * 10 - 2 <= saved.ending.lowest / MIB < 114
 
 
+def test_a_slow_leak_is_said_not_to_be_survived() -> None:
+    # 256 MiB in the 18 s of a mature breach, 0.1 s, 30 s of grace and 1 s of teardown: 5.21 MiB/s.
+    assert said(nano(1, HEADROOM, NEVER)) / MIB == pytest.approx(256 / 49.1)
+    assert worst(nano(5, settings=NEVER), phases=2).lives
+    # 6 MiB/s last for 42.7 s. Pressure comes after 128 / 6 - 3 = 18.3 s, after a breach of 15 s and the sample that
+    # sees it; then 31.1 s are too much. At 20 MiB/s pressure comes after 128 / 20 - 3 = 3.4 s.
+    found = worst(nano(6, settings=NEVER), phases=2)
+    assert (found.lives, found.ending.grace) == (False, 30)
+    assert worst(nano(20, settings=NEVER), phases=2).lives
+
+
 def test_what_is_said_to_be_survived_is_survived() -> None:
     near = nano(1, HEADROOM, PRESSURE_ALONE)
     told = said(near)

@@ -66,8 +66,28 @@ def test_beside_what_is_bound() -> None:
     found = fit(scene, "a=gpu:4Gi")
     assert shorts(found) == [[(GPU_MEMORY, 512 * MIB)]]
     assert found.remedies[0] == f"a would have to ask for 512Mi less: 3584Mi of {GPU_MEMORY} at most"
-    assert "the largest reserve is os, 768 MiB (reserves.os)" in found.remedies[1]
+    # 768 - 512 = 256 MiB would be left to the system.
+    assert "the largest reserve is os, 768 MiB (reserves.os); lowering it is no way" in found.remedies[1]
     assert found.remedies[2] == f"apps/llm has booked the most of {GPU_MEMORY}, 3.00 GiB; without it there is room"
+
+
+def test_the_system_is_left_with_512_mib() -> None:
+    # 6656 MiB for pods; 768 - 256 = 512 MiB are just enough.
+    assert fit(BOARD, "a=gpu:6912Mi").remedies[1].endswith("256Mi less of it would do, if the system can spare it")
+    assert fit(BOARD, "a=gpu:6913Mi").remedies[1].endswith("257Mi less would leave less than 512 MiB")
+
+
+def test_help_for_several_speaks_of_all() -> None:
+    # 5000 + 3000 + 2000 MiB are asked for, 3344 more than 6656. Only the first fits.
+    found = fit(BOARD, "a=gpu:5000Mi", "b=gpu:3000Mi", "c=gpu:2000Mi")
+    assert shorts(found) == [[], [(GPU_MEMORY, 1344 * MIB)], [(GPU_MEMORY, 344 * MIB)]]
+    assert found.remedies == (f"all models together would have to ask for 3344Mi less of {GPU_MEMORY}",)
+
+
+def test_without_memory_no_host_part_is_booked_and_that_is_said() -> None:
+    (note,) = fit(BOARD, "a=gpu:1Gi", "b=gpu:1Gi,memory:2Gi").notes[-1:]
+    assert note.startswith("No host part is booked for a:")
+    assert not any("No host part" in note for note in fit(BOARD, "b=gpu:1Gi,memory:2Gi").notes)
 
 
 def test_a_pod_with_an_annotation_is_booked_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeagent.plan import history
+from edgeagent.plan import history, owing
 from edgeagent.plan.incidents import Moment
 from edgeagent.plan.types import Event
 from edgeagent.quantity import GIB, MIB
@@ -99,7 +100,7 @@ EVENT = Event(
 
 
 def owed(**changes: Any) -> dict[str, Any]:
-    line = history.owing("one", EVENT, Moment(5000.0, 5000.0, 5000.0, 1_796_025_600.0, BOOT, "edge-1"))
+    line = owing.owed("one", EVENT, Moment(5000.0, 5000.0, 5000.0, 1_796_025_600.0, BOOT, "edge-1"))
     return {**line, **changes}
 
 
@@ -177,6 +178,12 @@ def test_a_line_that_is_not_as_it_is_written_is_counted_and_costs_no_other(
     assert (found.unreadable, found.foreign) == counts
 
 
+@pytest.mark.parametrize("ending", ["told", "refused", "dropped"])
+def test_an_event_has_one_of_three_ends(ending: str) -> None:
+    (found,), _, _ = history.joined([decision(), owed(), told(ending)])
+    assert found["events"][0]["ending"] == ending
+
+
 def test_a_key_that_a_later_version_adds_is_no_reason_to_pass_a_line_over() -> None:
     (found,), _, _ = history.joined([decision(mood="calm")])
     assert "mood" not in found
@@ -198,28 +205,65 @@ def test_no_line_whatever_stands_in_it_is_worth_an_exception(line: dict[str, Any
     json.dumps(found.incidents)
 
 
+@pytest.mark.parametrize("number", [10**400, -(10**400), 10**15, 1e15])
+@pytest.mark.parametrize(
+    "key", ["used_bytes", "over_since", "seconds", "grace_seconds", "left_out", "places", "more_pods", "pids"]
+)
+def test_a_number_that_nobody_has_ever_had_costs_its_line_alone(key: str, number: float) -> None:
+    value: Any = [number] if key == "pids" else number
+    found = history.joined([decision(id="before"), decision(**{key: value}), decision(id="after")])
+    assert ([one["id"] for one in found.incidents], found.unreadable) == (["before", "after"], 1)
+
+
+@pytest.mark.parametrize("seconds", [-1, -1e14, 1e11])
+def test_seconds_since_a_boot_are_some_and_not_thousands_of_years(seconds: float) -> None:
+    for line in (decision(seconds=seconds), outcome(seconds=seconds), owed(seconds=seconds)):
+        assert history.checked(line) is None
+    assert history.checked({**told(), "seconds": seconds}) is None
+
+
+@pytest.mark.parametrize(
+    "wall", ["9999-12-31T23:59:59.999-2359", "0001-01-01T00:00:00.0+0000", "1969-12-31T23:59:59.0Z"]
+)
+def test_a_date_that_no_clock_tells_costs_its_line_alone(wall: str) -> None:
+    assert history.checked(decision(wall=wall)) is None
+    assert history.checked(owed(wall=wall)) is None
+
+
+def test_half_of_a_surrogate_pair_is_no_text() -> None:
+    """It can be neither shown nor sent; JSON lets it through."""
+    half = json.loads('"a\\ud800"')
+    assert history.checked(decision(reason=half)) is None
+    assert history.checked(owed(event={**owed()["event"], "note": half})) is None
+
+
+@pytest.mark.parametrize("name", ["../../x", "..", "", "a/b", "A", "a" * 254])
+@pytest.mark.parametrize("key", ["name", "namespace"])
+def test_an_event_is_about_an_object_that_can_be(key: str, name: str) -> None:
+    """The names become part of the path of a call."""
+    assert history.checked(owed()) is not None
+    assert history.checked(owed(event={**owed()["event"], key: name})) is None
+
+
 # --- events of before a restart --------------------------------------------------------
 
-
-def at(line: dict[str, Any], boot_id: str | None, now: float, wall: float) -> float:
-    found = history.event(line, boot_id, now, wall)
-    assert (found.id, found.reason, found.note, found.lasting) == ("e-1", "MemoryBudgetEvicted", "gone", True)
-    assert found.at is not None
-    return found.at
+WALL = 1_796_025_600.0
+"""2026-11-30 08:00:00, when the event happened."""
 
 
 def test_an_event_of_the_same_boot_happened_as_many_seconds_ago_as_have_passed() -> None:
-    # The wall clock was set back by a year meanwhile, which says nothing about it.
-    assert at(owed(), BOOT, 5600.0, 1_764_489_600.0) == 5000.0
+    found = owing.event(owed(), BOOT, 5600.0)
+    assert found == dataclasses.replace(EVENT, at=5000.0, wall=None)
+    # Read by a clock that is behind the line: it cannot have happened in the future.
+    assert owing.event(owed(), BOOT, 4000.0).at == 4000.0
 
 
-def test_an_event_of_an_earlier_boot_happened_when_the_clock_said() -> None:
-    # The board was off; it is a day later now, 100 s after its start.
-    assert at(owed(), "another", 100.0, 1_796_025_600.0 + 86400) == 100.0 - 86400
-    assert at(owed(boot_id=None), None, 100.0, 1_796_025_600.0 + 60) == 40.0
+@pytest.mark.parametrize(("before", "now"), [(BOOT, "another"), (None, None), (BOOT, None), (None, BOOT)])
+def test_an_event_of_an_earlier_boot_happened_when_its_clock_said(before: str | None, now: str | None) -> None:
+    """Whatever the clock of this boot says: it may not be set yet."""
+    assert owing.event(owed(boot_id=before), now, 100.0).wall == WALL
 
 
 def test_an_event_whose_time_nobody_knows_happened_now() -> None:
-    assert at(owed(wall_plausible=False), "another", 100.0, 1_796_025_600.0) == 100.0
-    # A clock that is behind: it cannot have happened in the future.
-    assert at(owed(), "another", 100.0, 1_700_000_000.0) == 100.0
+    found = owing.event(owed(wall_plausible=False), "another", 100.0)
+    assert (found.at, found.wall) == (100.0, None)

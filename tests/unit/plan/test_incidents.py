@@ -10,7 +10,7 @@ import pytest
 
 from edgeagent.facts import GPU_MEMORY, PodFacts
 from edgeagent.plan import describing, incidents, outcomes, readings
-from edgeagent.plan.incidents import Book, Moment
+from edgeagent.plan.incidents import Book, Incident, Moment
 from edgeagent.plan.readings import Look
 from edgeagent.plan.types import EvictionResult, KillOutcome, KillResult, Outcome, Plan
 from edgeagent.system import journal
@@ -425,3 +425,56 @@ def test_no_record_is_longer_than_a_line_may_be(sign: str) -> None:
     assert [one["breach"] for one in decision["pods"]] == ["gpu"] * 5 + [None]
     less = describing.lessened(decision)
     assert (len(less["pods"]), less["more_pods"], less["pods"][0]) == (1, 109, decision["pods"][0])
+
+
+# --- figures that rest on what is proven -------------------------------------------------
+
+
+def pressed(text: str, held: Held, *containers: Any) -> dict[str, Any]:
+    """What is kept of the eviction of ``big``, under pressure, over no budget."""
+    scene = Scene(
+        pods=(pod("big", containers=containers),),
+        held={"big": held},
+        config=config(text),
+        meminfo=meminfo(8 * GIB, available=100 * MIB, free=100 * MIB),
+    )
+    keeping = Keeping(scene)
+    keeping.steps(0.0, 4.0, each=0.5)
+    return next(one for one in keeping.of("decision") if one["kind"] == "eviction")
+
+
+@pytest.mark.parametrize(("host", "exact", "used"), [(None, True, None), (GIB, True, 5 * GIB), (GIB, False, 4 * GIB)])
+def test_what_a_pod_without_a_budget_holds_is_not_known_without_its_host_memory(
+    host: int | None,
+    exact: bool,  # noqa: FBT001 (a table's column)
+    used: int | None,
+) -> None:
+    keeping = Keeping(Scene(pods=(pod("big"),), held={"big": Held(gpu=4 * GIB, host=host, exact=exact)}))
+    plan = keeping.step(0.0)
+    subject = describing.Subject(plan.pods[0], "", "unbudgeted")
+    assert describing.described(subject, plan, keeping.run.state, 0.0)["used_bytes"] == used
+
+
+def test_a_host_figure_that_is_only_an_upper_bound_is_not_told_as_used() -> None:
+    """It asks for 1 GiB and holds 2 of the GPU, which is proven, and 3 of the host at most: 1 too much."""
+    one = container(requests={GPU_MEMORY: GIB}, limits={GPU_MEMORY: 3 * GIB})
+    text = "pressure: {within_budget: above-request}"
+    bound = pressed(text, Held(gpu=2 * GIB, host=3 * GIB, exact=False), one)
+    assert (bound["breach"], bound["used_bytes"], bound["budget_bytes"]) == ("above-request", 2 * GIB, GIB)
+    assert bound["excess_bytes"] == GIB
+    exact = pressed(text, Held(gpu=2 * GIB, host=3 * GIB), one)
+    assert (exact["used_bytes"], exact["excess_bytes"]) == (5 * GIB, 4 * GIB)
+
+
+def test_each_end_of_a_kill_has_its_own_reason_or_none() -> None:
+    incident = Incident(id="x", at=0.0, columns=(), over=True, seen_at=0.0, since=0.0)
+    ends: tuple[KillOutcome, ...] = ("killed", "gone", "refused", "stale")
+    result = KillResult(
+        uid="u",
+        outcomes=tuple(((11 + number, 1), end) for number, end in enumerate(ends)),
+        message="Operation not permitted",
+    )
+    # As Killer gives it: the reason of the first that was not killed and has one, here the refused one's.
+    killed = incidents._killed(Book(open={("kill", "u"): incident}), result, 1.0)  # noqa: SLF001
+    said = {str(one["outcome"]): one["message"] for one in killed.open["kill", "u"].outcomes}
+    assert said == {"killed": "", "gone": "", "refused": "Operation not permitted", "stale": ""}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY, BoardFiles, MigInstance, NvmlDevice, NvmlMemory
 from edgeagent.plan import keeping
 from edgeagent.plan.decide import decide
-from edgeagent.plan.state import Good, State
+from edgeagent.plan.state import Backoff, Good, State
 from edgeagent.plan.types import Plan
 from tests.unit.factories import (
     CARD_UUID,
@@ -388,3 +388,34 @@ def test_no_document_breaks_the_start(document: Any) -> None:
     state, ignored = keeping.restored(document, BOOT, 20.0)
     assert not ignored or state == State()
     assert decide(state, at(OVER, 20.0).facts(), 20.0)
+
+
+# --- how often it is written -------------------------------------------------------------
+
+
+def document(breached_at: float, **changes: Any) -> dict[str, Any]:
+    state = State(backoff={("apps", "Deployment", "shop"): Backoff(1, 700.0, breached_at)})
+    return {**keeping.kept(state, BOOT), **changes}
+
+
+def test_a_breach_that_goes_on_is_worth_a_write_each_five_minutes() -> None:
+    assert keeping.worth(None, document(100.0))
+    assert not keeping.worth(document(100.0), document(399.0))
+    assert keeping.worth(document(100.0), document(400.0))
+
+
+def test_all_else_that_changed_is_worth_one_at_once() -> None:
+    before = document(100.0)
+    assert keeping.worth(before, document(100.0, hold_down_until=1.0))
+    assert keeping.worth(before, document(100.0, evicted_at=[1.0]))
+    assert keeping.worth(before, keeping.kept(State(), BOOT))
+    longer = State(backoff={("apps", "Deployment", "shop"): Backoff(2, 700.0, 100.0)})
+    assert keeping.worth(before, keeping.kept(longer, BOOT))
+    other = State(backoff={("apps", "Deployment", "other"): Backoff(1, 700.0, 100.0)})
+    assert keeping.worth(before, keeping.kept(other, BOOT))
+
+
+def test_a_breach_of_the_future_is_not_believed() -> None:
+    """An owner would never be forgotten."""
+    assert keeping.restored(document(1000.0), BOOT, 999.0).ignored == "it has times that cannot be"
+    assert keeping.restored(document(1000.0), BOOT, 1000.0).ignored == ""

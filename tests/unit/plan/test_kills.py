@@ -11,7 +11,7 @@ from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY, CgroupOwner, PodFacts, Proc
 from edgeagent.plan import cadence, outcomes
 from edgeagent.plan.decide import decide
 from edgeagent.plan.kills import CRITICAL
-from edgeagent.plan.types import Event, KillOutcome, KillResult, Outcome, Plan
+from edgeagent.plan.types import KillOutcome, KillResult, Outcome, Plan
 from tests.unit.factories import (
     GIB,
     MIB,
@@ -538,39 +538,27 @@ def test_an_unreadable_sample_does_not_end_the_wait() -> None:
 # --- what came of it -----------------------------------------------------------------
 
 
-def carried_out(run: Run, plan: Plan, outcome: KillOutcome, message: str = "") -> None:
+def carried_out(run: Run, plan: Plan, outcome: KillOutcome, message: str = "") -> KillResult:
     """The answer to the plan's one kill, 10 ms after it."""
     (kill,) = plan.kills
     result = KillResult(uid=kill.uid, outcomes=tuple((one, outcome) for one in kill.processes), message=message)
     run.state = outcomes.killed(run.state, plan, result, 0.11)
+    return result
 
 
-def told(events: list[Event]) -> list[tuple[str, str]]:
-    return [(event.reason, event.regarding) for event in events if event.reason == "MemoryBudgetKilled"]
-
-
-def test_a_kill_is_told_as_soon_as_the_api_server_is_back() -> None:
+def test_a_kill_is_told_with_why_it_was() -> None:
     run = Run()
-    given = api_down(a_pod("a"))
-    plan = run.steps(given, 0.0, 0.1)
-    carried_out(run, plan, "killed")
-    run.steps(given, 0.2)
-    assert told(run.told) == []
-    run.steps(replace(given, fresh_at=0.3), 0.3)
-    assert told(run.told) == [("MemoryBudgetKilled", "pod apps/a")]
-    (event,) = (event for event in run.told if event.reason == "MemoryBudgetKilled")
+    plan = run.steps(api_down(a_pod("a")), 0.0, 0.1)
+    (event,) = outcomes.told(plan, carried_out(run, plan, "killed"))
+    assert (event.reason, event.regarding) == ("MemoryBudgetKilled", "pod apps/a")
     assert (event.note, event.uid, event.warning) == (plan.kills[0].message, "uid-a", True)
-    run.steps(replace(given, fresh_at=0.4), 0.4)
-    assert told(run.told) == []
 
 
 @pytest.mark.parametrize("outcome", ["gone", "changed", "stale", "refused", "not-procfs", "no-pidfd"])
 def test_what_was_not_killed_is_not_told(outcome: KillOutcome) -> None:
     run = Run()
-    given = api_down(a_pod("a"))
-    carried_out(run, run.steps(given, 0.0, 0.1), outcome)
-    run.steps(replace(given, fresh_at=0.3), 0.3)
-    assert told(run.told) == []
+    plan = run.steps(api_down(a_pod("a")), 0.0, 0.1)
+    assert outcomes.told(plan, carried_out(run, plan, outcome)) == ()
 
 
 @pytest.mark.parametrize("outcome", ["refused", "not-procfs"])

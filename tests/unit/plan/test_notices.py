@@ -87,6 +87,59 @@ def test_a_refused_eviction_is_told_once() -> None:
     assert [reasons(run, at(scene, float(second))) for second in (17, 20, 22)] == [[], [], []]
 
 
+def refused(run: Run, scene: Scene, first: int, last: int) -> list[str]:
+    """Pods of which it is told that their eviction was refused, one look a second."""
+    told = [reasons(run, at(scene, float(second))) for second in range(first, last)]
+    return [about for one in told for reason, about in one if reason == "EvictionBlocked"]
+
+
+def test_pods_that_wait_beside_each_other_are_told_once_each_for_as_long_as_they_are_over() -> None:
+    """The refusal of one, which holds for five seconds, says nothing about what was told of the others."""
+    run = Run("blocked")
+    pods = tuple(pod(name, GIB // 4) for name in "abcde")
+    scene = Scene(pods=pods, held={name: Held(gpu=GIB // 2) for name in "abcde"}, node=None)
+    assert sorted(refused(run, scene, 0, 1200)) == [f"pod apps/{name}" for name in "abcde"]
+
+
+def test_a_refusal_after_a_while_within_the_budget_is_told_anew_and_after_a_moment_is_not() -> None:
+    run = Run("blocked")
+    over = Scene(pods=(pod("a", GIB),), held=OVER, node=None)
+    calm = replace(over, held={"a": Held(gpu=GIB)})
+    assert refused(run, over, 0, 20) == ["pod apps/a"]
+    assert refused(run, calm, 20, 75) == []
+    assert refused(run, over, 75, 100) == []
+    assert refused(run, calm, 100, 165) == []
+    assert refused(run, over, 165, 190) == ["pod apps/a"]
+
+
+def test_a_refusal_is_told_anew_after_a_while_even_if_others_were_told_of_meanwhile() -> None:
+    run = Run("blocked")
+    both = Scene(pods=(pod("a", GIB), pod("b", GIB)), held={"a": Held(gpu=2 * GIB), "b": Held(gpu=2 * GIB)}, node=None)
+    one = replace(both, held={"a": Held(gpu=GIB), "b": Held(gpu=2 * GIB)})
+    assert sorted(refused(run, both, 0, 30)) == ["pod apps/a", "pod apps/b"]
+    assert refused(run, one, 30, 200) == []
+    assert refused(run, both, 200, 230) == ["pod apps/a"]
+
+
+def test_a_reading_that_failed_is_no_while_within_the_budget() -> None:
+    run = Run("blocked")
+    over = Scene(pods=(pod("a", GIB),), held=OVER, node=None)
+    assert refused(run, over, 0, 20) == ["pod apps/a"]
+    assert refused(run, replace(over, readable=False), 20, 200) == []
+    assert refused(run, over, 200, 240) == []
+
+
+def test_another_reason_of_a_refusal_is_told_and_the_same_in_turns_is_not() -> None:
+    run = Run("unknown")
+    over = Scene(pods=(pod("a", GIB),), held=OVER, node=None)
+    assert refused(run, over, 0, 20) == ["pod apps/a"]
+    run.outcome = "blocked"
+    assert refused(run, over, 20, 40) == ["pod apps/a"]
+    for number in range(10):
+        run.outcome = "unknown" if number % 2 else "blocked"
+        assert refused(run, over, 40 + 10 * number, 50 + 10 * number) == []
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from edgeagent.plan import explain, report
+from edgeagent.plan.decide import decide
 from edgeagent.plan.fitting import answer, models
 from edgeagent.plan.fitting.fit import fit as fitted
 from edgeagent.plan.report import Style
+from edgeagent.plan.state import State
 from edgeagent.plan.types import Kill
 from edgeagent.snapshot import recording, replay
 from tests.unit.factories import Run, Scene
@@ -245,7 +247,7 @@ def test_what_is_not_known_and_what_would_tell(tmp_path: Path) -> None:
     text = page(tmp_path, files | {"host/dev/nvmap": "", "nvml.json": {"library": "present", "init": 999}})
     found = gaps(text)
     assert "the pods of this node: no cluster was asked" in found
-    assert "add cluster/pods.json to the snapshot" in found
+    assert "record again with --kubeconfig FILE, or add cluster/pods.json to the snapshot" in found
     assert "NVML: nvmlInit answered 999" in found
     assert "who holds GPU memory: sys/kernel/debug/nvmap/iovmm/clients" in found
     assert "mount -t debugfs none /sys/kernel/debug" in found
@@ -268,7 +270,7 @@ def test_unknown_memory_is_no_zero(tmp_path: Path) -> None:
         ["Neither available nor usable memory is known."],
         ["Survives, by eviction, one pod over its budget that fills it by up to"],
         ["unknown", "from now on: usable memory is not known"],
-        ["unknown", "when all but the headroom is in use: the headroom is not"],
+        ["unknown", "with all but the headroom in use: the headroom is not known"],
     ]
     assert "the board's memory: proc/meminfo" in gaps(text)
 
@@ -292,7 +294,62 @@ def test_nobody_is_saved_by_a_kill_where_none_is_allowed(tmp_path: Path) -> None
     assert "Survives, by kill" not in never
     assert "policy.kill is never" in never
     observed = page(tmp_path / "observe", orin(100) | {"config.yaml": {"mode": "observe"}})
-    assert "But nothing is evicted or killed: mode: observe is configured." in observed
+    assert "Nothing is evicted or killed: mode: observe is configured. If it were:" in observed
+    # First that nothing is done, then what would be.
+    assert observed.index("Nothing is evicted or killed") < observed.index("Would survive, by eviction,")
+    assert "Would survive, by kill," in observed
+    assert "  Survives," not in observed
+
+
+def test_nobody_is_saved_by_a_kill_on_a_kernel_without_pidfd(tmp_path: Path) -> None:
+    files = orin(100) | {"host/etc/nv_tegra_release": "# R32 (release), REVISION: 7.1, GCID: 1, BOARD: t210ref\n"}
+    text = page(tmp_path, files)
+    assert "  By kill: not on this kernel (pidfd needs Linux 5.3)." in text.splitlines()
+    assert "Survives, by kill" not in text
+
+
+def test_which_grace_was_counted(tmp_path: Path) -> None:
+    # 256 / 49.1 = 5.2: the leak that is evicted with 30 s.
+    text = " ".join(page(tmp_path / "usual", orin(100)).split())
+    assert "5 MiB/s with all but the headroom in use, 256 MiB usable, 30 s of grace" in text
+    assert "over for 15 s before there is pressure has up to 30 s of grace" in text
+    # With 2 s at most it is the fill that pressure does not outrun: 76 MiB/s.
+    short = " ".join(page(tmp_path / "short", orin(100) | {"config.yaml": {"policy": {"max_grace": "2s"}}}).split())
+    assert "76 MiB/s with all but the headroom in use, 256 MiB usable, 2 s of grace" in short
+
+
+def test_which_card_has_which_number(tmp_path: Path) -> None:
+    other = CARD | {"uuid": "GPU-0", "minor": 1}
+    text = page(tmp_path, X86 | nvml(CARD | {"minor": 0}, other) | {"config.yaml": {"discrete": {"pools": "device"}}})
+    assert [line.strip() for line in text.splitlines() if line.strip().startswith("GPU-")] == [
+        "GPU-0, minor number 1",
+        "GPU-1, minor number 0",
+    ]
+    assert [line.split()[1].rstrip(",") for line in text.splitlines() if line.startswith("POOL")] == [
+        "edgeagent.dev/gpu-memory-0",
+        "edgeagent.dev/gpu-memory-1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("sys/kernel/debug/nvmap/iovmm/clients: Permission denied", "run it as root: sudo edgeagent explain"),
+        ("the table is empty", "on the board itself, as root: sudo edgeagent explain"),
+    ],
+)
+def test_only_who_was_refused_is_told_to_be_root(tmp_path: Path, why: str, told: str) -> None:
+    files = {name: value for name, value in orin(0).items() if "nvmap" not in name}
+    ((_, facts, _),) = replay.looks(recording.read(write(tmp_path, files)))
+    facts = replace(facts, host=replace(facts.host, nvmap=replace(facts.host.nvmap, why=why)))
+    _, plan = decide(State(), facts, 0.0)
+    document = explain.document(plan, 0.0, facts.config.reserves)
+    live, recorded = (
+        gaps(report.text(document, report.background(plan, facts, recorded=one), USUAL)) for one in (False, True)
+    )
+    assert told in live
+    assert "record again on the board itself, as root: sudo edgeagent record DIR" in recorded
+    assert "sudo edgeagent explain" not in recorded
 
 
 # --- whether models fit --------------------------------------------------------------

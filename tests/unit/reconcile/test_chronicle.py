@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import threading
 import time
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from edgeagent.plan import describing, history
+from edgeagent.plan import describing, history, notices
 from edgeagent.plan.types import EvictionResult
 from edgeagent.reconcile import chronicle
 from edgeagent.reconcile.chronicle import MOST_BYTES, Chronicle
@@ -234,3 +235,33 @@ async def test_incidents_of_this_boot_count_and_those_of_another_do_not(tmp_path
     fresh.evicts()
     await fresh.chronicle.close()
     assert len(lines(tmp_path)) == 8
+
+
+async def test_each_of_two_events_of_the_same_words_has_its_own_end(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    await running.chronicle.open(BOOT)
+    running.evicts()
+    result = EvictionResult(uid="uid-greedy", outcome="blocked", message="a budget")
+    (greedy, *_) = over().pods
+    blocked = notices.pod_event(greedy, "EvictionBlocked", "the same words")
+    events = [*running.chronicle.answered(result, [blocked]), *running.chronicle.answered(result, [blocked])]
+    for one in events:
+        running.outbox.ended(one, "told")
+    await running.chronicle.close()
+    kept = lines(tmp_path)
+    owing = [line["event"]["id"] for line in kept if line["line"] == "owed"]
+    ended = [line["event"] for line in kept if line["line"] == "told"]
+    assert owing == ended == [one.id for one in events]
+    assert len(set(owing)) == 2
+
+
+async def test_a_file_that_is_no_file_keeps_nobody_waiting(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mkfifo(tmp_path / journal.NAME)
+    running = Running(tmp_path)
+    await asyncio.wait_for(running.chronicle.open(BOOT), 5)
+    running.evicts()
+    await asyncio.wait_for(running.chronicle.close(), 5)
+    assert [message.rpartition(": ")[2] for message in caplog.messages if "EvictionBlocked" not in message] == [
+        "no regular file",
+        "no regular file",
+    ]

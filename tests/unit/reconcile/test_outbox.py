@@ -163,3 +163,65 @@ def test_the_pause_is_spread_by_half_of_it() -> None:
     pauses = [an_outbox(random.Random(seed))._pause(8) for seed in range(50)]  # noqa: SLF001 (waited for, it takes minutes)
     assert 15 <= min(pauses) < 17
     assert 28 < max(pauses) <= 30
+
+
+async def test_what_could_not_be_done_gives_way_to_what_was_done_and_to_nothing_less() -> None:
+    box, server = an_outbox(), Server()
+    box.tell([event("MemoryBudgetEvicted", "done")])
+    box.tell([event("EvictionBlocked", str(number), id=str(number)) for number in range(200)])
+    box.tell([event("MemoryBudgetKilled", "done", id="k"), event(uid="chatter")])
+    told = await sent(box, server)
+    # 64, two of them of what was done: the last 62 of two hundred.
+    assert told[0] == ("MemoryBudgetEvicted", "done", "")
+    assert [uid for reason, uid, _ in told if reason == "EvictionBlocked"] == [
+        str(number) for number in range(138, 200)
+    ]
+    assert told[-1] == ("MemoryBudgetKilled", "done", "")
+
+
+async def test_a_pod_that_is_killed_again_and_again_takes_no_place_of_another_one() -> None:
+    box, server = an_outbox(), Server()
+    box.tell([event("MemoryBudgetEvicted", "other")])
+    box.tell([event("MemoryBudgetKilled", "again", str(number), id=str(number)) for number in range(200)])
+    told = await sent(box, server)
+    assert told[0] == ("MemoryBudgetEvicted", "other", "")
+    assert [note for _, _, note in told[1:]] == [str(number) for number in range(137, 200)]
+
+
+async def test_who_gives_way_is_told_so() -> None:
+    box, server = an_outbox(), Server()
+    ends: list[tuple[str, Ending]] = []
+    box.ended = lambda one, ending: ends.append((one.id, ending))
+    box.tell([event("MemoryBudgetKilled", str(number), id=str(number)) for number in range(MOST_EVENTS + 2)])
+    assert ends == [("0", "dropped"), ("1", "dropped")]
+    await sent(box, server)
+    assert sorted(ends[2:]) == sorted((str(number), "told") for number in range(2, MOST_EVENTS + 2))
+
+
+async def test_who_is_on_its_way_does_not_give_way() -> None:
+    """It would be told, and said to be dropped."""
+    box, server = an_outbox(), Server()
+    ends: dict[str, Ending] = {}
+    box.ended = lambda one, ending: ends.update({one.id: ending})
+
+    async def slow(one: Event) -> Ending:
+        if not server.asked:
+            box.tell([event("MemoryBudgetKilled", "1", id=f"new-{number}") for number in range(MOST_EVENTS)])
+        return await server.record(one)
+
+    box.tell([event("MemoryBudgetKilled", "1", id="first")])
+    task = asyncio.create_task(box.run(slow))
+    while len(box):  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (ends.pop("first"), ends.pop("new-0")) == ("told", "dropped")
+    assert set(ends.values()) == {"told"}
+
+
+async def test_what_was_logged_when_it_happened_is_not_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+    box, server = an_outbox(), Server()
+    box.hold([event("MemoryBudgetKilled", note="earlier")])
+    box.tell([event("MemoryBudgetKilled", note="now", id="2")])
+    assert [line.rpartition(" ")[2] for line in caplog.messages] == ["now"]
+    assert [note for _, _, note in await sent(box, server)] == ["earlier", "now"]

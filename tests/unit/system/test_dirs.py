@@ -76,3 +76,33 @@ def test_the_address_file(tmp_path: Path) -> None:
     assert (
         dirs.write_address(tmp_path / "gone", "127.0.0.1:9843") == f"{tmp_path}/gone/address: No such file or directory"
     )
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling", "fifo", "folder"])
+def test_what_is_no_file_of_ours_is_not_opened_and_keeps_nobody_waiting(kind: str, tmp_path: Path) -> None:
+    path, other = tmp_path / "file", tmp_path / "other"
+    if kind == "link":
+        other.write_text("somebody else's")
+    if kind in ("link", "dangling"):
+        path.symlink_to(other)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    for flags in (os.O_RDONLY, os.O_RDWR | os.O_CREAT | os.O_APPEND):
+        with pytest.raises(OSError, match=r"symbolic links|no regular file|directory"):
+            dirs.opened(path, flags)
+    assert other.exists() == (kind == "link")
+
+
+def test_what_a_killed_write_has_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".state.json.a1b2c3d4", ".state.json.zz", "state.json", ".state.jsonl", ".other.a1b2c3d4"):
+        (tmp_path / name).touch()
+    (tmp_path / ".state.json.folder").mkdir()
+    dirs.tidy(tmp_path / "state.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        ".other.a1b2c3d4",
+        ".state.json.folder",
+        ".state.jsonl",
+        "state.json",
+    ]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from edgeagent.system import journal
+from edgeagent.system import dirs, journal
 
 
 def record(number: int, size: int = 0) -> dict[str, Any]:
@@ -110,6 +110,39 @@ def test_a_file_that_is_too_long_is_turned_over_at_once(tmp_path: Path) -> None:
     assert (tmp_path / journal.NAME).stat().st_size < 100
 
 
+def test_of_a_file_that_is_too_long_the_end_is_read_and_the_rest_is_said_to_be_passed_over(tmp_path: Path) -> None:
+    lines = [journal.encoded(record(number, 1000)) for number in range(2000)]
+    assert sum(map(len, lines)) > journal.LIMIT + journal.LONGEST + 100_000
+    (tmp_path / journal.NAME).write_bytes(b"".join(lines))
+    kept = numbers(tmp_path)
+    assert kept == list(range(2000 - len(kept), 2000))
+    assert len(kept) >= journal.LIMIT // len(lines[-1])
+    assert unreadable(tmp_path) == 1
+
+
+@pytest.mark.parametrize("name", [journal.NAME, journal.BEFORE])
+def test_a_pipe_or_a_link_in_its_place_is_an_error_at_once(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(OSError, match="no regular file"):
+        list(journal.read(tmp_path))
+    (tmp_path / name).unlink()
+    other = tmp_path / "other"
+    other.write_text("somebody else's")
+    (tmp_path / name).symlink_to(other)
+    with pytest.raises(OSError, match="symbolic link"):
+        list(journal.read(tmp_path))
+
+
+def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (tmp_path / journal.NAME).symlink_to(other)
+    done, problem = journal.append(tmp_path, [b"{}\n"])
+    assert (done, "symbolic link" in problem, other.exists()) == (0, True, False)
+    (tmp_path / journal.NAME).unlink()
+    os.mkfifo(tmp_path / journal.NAME)
+    assert journal.append(tmp_path, [b"{}\n"]) == (0, f"{tmp_path / journal.NAME}: no regular file")
+
+
 class Disk:
     """Writes ``room`` bytes, and then says ``error``."""
 
@@ -186,23 +219,23 @@ def test_a_file_that_is_turned_over_while_it_is_read_is_read_once(
 ) -> None:
     write(tmp_path, 1)
     write(tmp_path, 2)
-    opened = Path.open
+    opened = dirs.opened
     turned = itertools.count()
 
-    def turning(path: Path, *arguments: Any) -> Any:
-        file = opened(path, *arguments)
+    def turning(path: Path, *arguments: Any) -> int:
+        descriptor = opened(path, *arguments)
         if path.name == journal.NAME and next(turned) == 0:
             path.rename(tmp_path / journal.BEFORE)
-        return file
+        return descriptor
 
-    monkeypatch.setattr(Path, "open", turning)
+    monkeypatch.setattr(dirs, "opened", turning)
     assert numbers(tmp_path) == [1, 2]
 
 
 WRITER = """
 import sys
 from pathlib import Path
-from edgeagent.system import journal
+from edgeagent.system import dirs, journal
 number = int(sys.argv[2])
 while True:
     lines = [journal.encoded({"number": number + more, "filling": "x" * 3000}) for more in range(3)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -74,6 +76,45 @@ def test_a_process_that_is_killed_keeps_nothing(tmp_path: Path) -> None:
 
         with only_instance(tmp_path):
             assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_the_pid_of_one_that_is_gone_is_not_told(tmp_path: Path) -> None:
+    """As after a kill, when the next one may lock the file and not write it."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    (tmp_path / "lock").write_text(f"{gone.pid}\n")
+    with (tmp_path / "lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(AlreadyRunningError, match="another instance runs"), only_instance(tmp_path):
+            pytest.fail("two instances")
+
+
+def test_who_has_ended_leaves_no_pid(tmp_path: Path) -> None:
+    with only_instance(tmp_path):
+        pass
+
+    assert (tmp_path / "lock").read_bytes() == b""
+
+
+def test_a_file_that_may_only_be_read_is_locked_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def refusing(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return real(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refusing)
+    with pytest.raises(InputError, match="lock: cannot be opened: Permission denied"), only_instance(tmp_path):
+        pytest.fail("locked nothing")
+
+    (tmp_path / "lock").touch()
+    with (
+        only_instance(tmp_path),
+        pytest.raises(AlreadyRunningError, match="another instance runs"),
+        only_instance(tmp_path),
+    ):
+        pytest.fail("two instances")
 
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
