@@ -76,6 +76,8 @@ def test_used_is_between_nothing_and_the_whole_on_every_device_whatever_a_driver
     board: Board, data: st.DataObject
 ) -> None:
     wild = st.integers(0, 2**64 - 1)
+    # Above 4 PiB the whole answer of a device is refused, its size with it.
+    believable = st.integers(0, 2**52)
     entries = worlds.files(board)
     if board.family == "orin":
         rows = tuple(replace(one, kib=data.draw(st.integers(0, 2 * board.total_kib))) for one in board.holders)
@@ -86,7 +88,7 @@ def test_used_is_between_nothing_and_the_whole_on_every_device_whatever_a_driver
             for entry in device["compute"]["processes"]:
                 entry["used"] = data.draw(st.none() | wild)
             if "total" in device["memory_v2"]:
-                device["memory_v2"] |= {"used": data.draw(wild), "free": data.draw(wild)}
+                device["memory_v2"] |= {"used": data.draw(believable), "free": data.draw(wild)}
         entries["nvml.json"] = json.dumps(answers).encode()
     arch = "x86_64" if board.family == "card" else "aarch64"
     answer = worlds.explain_files(entries, arch=arch)
