@@ -123,6 +123,34 @@ def _going(chance: random.Random) -> list[Move]:
     return [*found, *(lasts if chance.random() < 0.4 else [end]), *[CYCLE] * 8]
 
 
+def _rare(chance: random.Random) -> list[Move]:
+    """What a rule speaks of and chance alone seldom brings about."""
+    one, other = chance.sample(NAMES, 2)
+    calm: list[Move] = [("reap",), ("free", FREE[0]), ("tables", "good"), ("watch", True)]
+    calm += [("answers", "accepted", None, True), ("configure", 0)]
+    which = chance.randrange(6)
+    if which == 5:  # between the decision and the call it falls below its budget
+        found = [*calm, ("create", one, 0), ("age", one), ("gpu", one, 2 * GIB), ("answers", "accepted", None, False)]
+        return [*found, *[CYCLE] * 4, ("gpu", one, 0), ("call",), ("answer",), *[CYCLE] * 2]
+    if which == 0:  # a few MiB too much, with and without a tolerance
+        found = [*calm, ("create", one, 0), ("age", one), ("gpu", one, GIB + 8 * MIB), *[CYCLE] * 4]
+        return [*found, ("configure", 4), *[CYCLE] * 4]
+    if which == 1:  # one container without a limit: no budget for both kinds of memory together
+        found = [*calm, ("create", one, 15), ("age", one), ("gpu", one, 256 * MIB), ("host", one, 3 * GIB, True)]
+        return [*found, *[CYCLE] * 6]
+    if which == 2:  # of two in breach the one of the lower priority does not bring back enough
+        found = [*calm, ("create", one, 4), ("age", one), ("gpu", one, 2 * GIB)]
+        found += [("create", other, 0), ("age", other), ("gpu", other, GIB + 32 * MIB)]
+        return [*found, ("free", 64 * MIB), *[("cycle", 0.5, "sample")] * 3]
+    greedy: list[Move] = [("create", one, 17 if which == 3 else 5), ("age", one), ("gpu", one, 2 * GIB), *[CYCLE] * 4]
+    if which == 3:  # a pod with a grace of 0
+        return [*calm, *greedy]
+    found = list(calm)
+    for minutes in (1, 2, 4):  # it comes back after each back-off, and at last too soon
+        found += [*greedy, ("reap",), ("cycle", 64.0 * minutes, "sample")]
+    return [*found, *greedy, ("reap",), ("cycle", 256.0, "sample"), *greedy]
+
+
 def _squeeze(chance: random.Random) -> list[Move]:
     """Memory is nearly gone, and nobody is over a budget: whoever has none, or not enough booked, may have to go."""
     rules = chance.choice((1, 1, 5, 6))
@@ -347,6 +375,7 @@ _MADE: tuple[tuple[Callable[[random.Random], list[Move]], int], ...] = (
     (_falling, 5),
     (_step, 5),
     (_going, 4),
+    (_rare, 9),
     (_squeeze, 8),
     (_outside, 3),
     (_failing, 8),
