@@ -126,29 +126,37 @@ def _going(chance: random.Random) -> list[Move]:
 def _rare(chance: random.Random) -> list[Move]:
     """What a rule speaks of and chance alone seldom brings about."""
     one, other = chance.sample(NAMES, 2)
-    calm: list[Move] = [("reap",), ("free", FREE[0]), ("tables", "good"), ("watch", True)]
-    calm += [("answers", "accepted", None, True), ("configure", 0)]
-    which = chance.randrange(6)
-    if which == 5:  # between the decision and the call it falls below its budget
-        found = [*calm, ("create", one, 0), ("age", one), ("gpu", one, 2 * GIB), ("answers", "accepted", None, False)]
-        return [*found, *[CYCLE] * 4, ("gpu", one, 0), ("call",), ("answer",), *[CYCLE] * 2]
-    if which == 0:  # a few MiB too much, with and without a tolerance
-        found = [*calm, ("create", one, 0), ("age", one), ("gpu", one, GIB + 8 * MIB), *[CYCLE] * 4]
-        return [*found, ("configure", 4), *[CYCLE] * 4]
-    if which == 1:  # one container without a limit: no budget for both kinds of memory together
-        found = [*calm, ("create", one, 15), ("age", one), ("gpu", one, 256 * MIB), ("host", one, 3 * GIB, True)]
-        return [*found, *[CYCLE] * 6]
-    if which == 2:  # of two in breach the one of the lower priority does not bring back enough
-        found = [*calm, ("create", one, 4), ("age", one), ("gpu", one, 2 * GIB)]
-        found += [("create", other, 0), ("age", other), ("gpu", other, GIB + 32 * MIB)]
-        return [*found, ("free", 64 * MIB), *[("cycle", 0.5, "sample")] * 3]
-    greedy: list[Move] = [("create", one, 17 if which == 3 else 5), ("age", one), ("gpu", one, 2 * GIB), *[CYCLE] * 4]
-    if which == 3:  # a pod with a grace of 0
-        return [*calm, *greedy]
-    found = list(calm)
-    for minutes in (1, 2, 4):  # it comes back after each back-off, and at last too soon
-        found += [*greedy, ("reap",), ("cycle", 64.0 * minutes, "sample")]
-    return [*found, *greedy, ("reap",), ("cycle", 256.0, "sample"), *greedy]
+    calm: list[Move] = [("reap",), ("free", FREE[0]), ("tables", "good"), ("meminfos", "good"), ("watch", True)]
+    return [*calm, ("answers", "accepted", None, True), ("configure", 0), *chance.choice(_rarely(one, other))]
+
+
+def _rarely(one: str, other: str) -> tuple[list[Move], ...]:
+    greedy: list[Move] = [("create", one, 5), ("age", one), ("gpu", one, 2 * GIB), *[CYCLE] * 4]
+    slow: Move = ("cycle", 64.0, "sample")
+    again: Move = ("cycle", 2.0, "again")
+    returns = [[*greedy, ("reap",), ("cycle", 64.0 * minutes, "sample")] for minutes in (1, 2, 4, 4)]
+    little: list[Move] = [("create", one, 0), ("age", one), ("gpu", one, GIB + 8 * MIB), *[CYCLE] * 4]
+    lower: list[Move] = [("create", other, 0), ("age", other), ("gpu", other, GIB + 32 * MIB), ("free", 64 * MIB)]
+    side: list[Move] = [("create", one, 15), ("age", one), ("gpu", one, 256 * MIB), ("host", one, 3 * GIB, True)]
+    blind: list[Move] = [*[CYCLE] * 4, ("meminfos", "failed"), ("tables", "failed"), slow, slow, slow, CYCLE]
+    return (
+        # a few MiB too much, with and without a tolerance
+        [*little, ("configure", 4), *[CYCLE] * 4],
+        # one container without a limit: no budget for both kinds of memory together
+        [*side, *[CYCLE] * 6],
+        # of two in breach the one of the lower priority does not bring back enough
+        [("create", one, 4), ("age", one), ("gpu", one, 2 * GIB), *lower, *[("cycle", 0.5, "sample")] * 3],
+        # a pod with a grace of 0
+        [("create", one, 17), *greedy[1:]],
+        # it comes back after each back-off, and at last too soon
+        [*(move for turn in returns for move in turn), *greedy],
+        # between the decision and the call it falls below its budget
+        [("answers", "accepted", None, False), *greedy, ("gpu", one, 0), ("call",), ("answer",), *[CYCLE] * 2],
+        # nobody knows for some minutes how much memory there is
+        [*blind, ("meminfos", "good"), ("tables", "good"), CYCLE],
+        # a reading of another MemTotal is seen more than once
+        [CYCLE, ("meminfos", "other"), CYCLE, again, again, CYCLE, ("meminfos", "good"), CYCLE, CYCLE],
+    )
 
 
 def _squeeze(chance: random.Random) -> list[Move]:
@@ -375,7 +383,7 @@ _MADE: tuple[tuple[Callable[[random.Random], list[Move]], int], ...] = (
     (_falling, 5),
     (_step, 5),
     (_going, 4),
-    (_rare, 9),
+    (_rare, 12),
     (_squeeze, 8),
     (_outside, 3),
     (_failing, 8),
