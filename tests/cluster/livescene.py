@@ -151,11 +151,20 @@ def wait_ended(pid: int, *, seconds: float = 30.0) -> tuple[datetime, datetime]:
     last = datetime.now(timezone.utc)
     while True:
         before = datetime.now(timezone.utc)
-        if not Path(f"/proc/{pid}").exists():
+        if not _runs(pid):
             return last, datetime.now(timezone.utc)
         last = before
         assert time.monotonic() < end, f"process {pid} lives on after {seconds:g} s"
         time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    """A zombie has ended: its memory is back, whenever somebody asks how it ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 
 
 def held(agent: AgentProcess) -> dict[str, tuple[str, float | None]]:
