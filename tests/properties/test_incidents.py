@@ -18,7 +18,7 @@ from tests.properties.living import Life
 from tests.properties.moves import made
 
 MOVES = 180
-RUNS = 12
+RUNS = 60
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Keeping(Life):
         super().do_answer()
 
     def do_agent(self, how: str, listed: bool) -> None:  # noqa: FBT001 (as the move has it)
-        if how == "kept":
+        if how == "kept" and self.host is not None:
             for record in incidents.stopped(self.book, self._moment()):
                 self._keep(record)
         super().do_agent(how, listed)
@@ -61,7 +61,8 @@ class Keeping(Life):
     def _moment(self) -> Moment:
         assert self.host is not None
         now, boot = self.world.now, f"boot-{self.world.boot}"
-        return Moment(now, self.host.meminfo.at, self.host.attributed_at, self.world.wall, boot, "edge-1")
+        wall = max(0.0, self.world.wall)  # no kernel takes a time before 1970
+        return Moment(now, self.host.meminfo.at, self.host.attributed_at, wall, boot, "edge-1")
 
     def _keep(self, record: dict[str, Any]) -> None:
         line = journal.encoded(record)
