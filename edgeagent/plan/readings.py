@@ -91,7 +91,9 @@ def before(looks: Sequence[Look], at: float, columns: Sequence[Column]) -> list[
     """The rows of the readings up to second ``at``, earliest first."""
     chosen: list[Look] = []
     for one in reversed(looks):
-        if not chosen or chosen[-1].at - one.at >= gap(at - one.at):
+        # The last one, however old it is, is what was decided on.
+        near = at - one.at <= BEFORE_SECONDS and chosen and chosen[-1].at - one.at >= gap(at - one.at)
+        if not chosen or near:
             chosen.append(one)
     return [row(one, at, columns) for one in reversed(chosen[:MOST_READINGS])]
 
