@@ -101,6 +101,17 @@ async def test_nothing_now_and_k3s_later(tmp_path: Path) -> None:
     assert (access.token, access.identity) == ("kubelet", str(path))
 
 
+async def test_a_named_kubeconfig_of_the_host_names_its_files_as_the_host_does(tmp_path: Path) -> None:
+    """As a pod sees it: the file is given below the host's root, and one elsewhere means its paths as they are."""
+    root = tmp_path / "host"
+    (root / "data").mkdir(parents=True)
+    (root / "data/token").write_text("kubelet")
+    inside = write(root / "kubeconfig", user={"tokenFile": "/data/token"})
+    assert (await Credentials(inside, root=root).access()).token == "kubelet"
+    outside = write(tmp_path / "kubeconfig", user={"tokenFile": str(root / "data/token")})
+    assert (await Credentials(outside, root=root).access()).token == "kubelet"
+
+
 async def test_kubeconfig_variable_lists_files_of_which_the_first_counts(tmp_path: Path) -> None:
     first = write(tmp_path / "first", user={"token": "first"}, clusters=[])
     second = write(tmp_path / "second", user={"token": "second"}, cluster={"server": "http://127.0.0.1:1/base/"})

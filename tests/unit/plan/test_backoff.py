@@ -120,6 +120,13 @@ def test_they_bar_pods_that_are_not_in_breach_even_then(text: str) -> None:
     assert held_codes(pressed(given)) == {"uid-a": "hourly-cap"}
 
 
+def test_an_unbudgeted_pod_is_told_what_it_certainly_holds() -> None:
+    """Its host memory is known as an upper bound only, and counts for nothing."""
+    given = scene(pod("a"), text="policy: {unbudgeted: evict}", a=Held(gpu=2 * GIB, host=GIB, exact=False))
+    (eviction,) = pressed(given).evictions
+    assert "it holds 2.00 GiB of GPU memory and has no budget" in eviction.message
+
+
 @pytest.mark.parametrize("outcome", ["blocked", "throttled", "misconfigured", "forbidden", "unknown"])
 def test_a_refused_eviction_waits_and_the_next_candidate_goes(outcome: Outcome) -> None:
     run = Run(outcome)
