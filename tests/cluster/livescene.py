@@ -145,10 +145,13 @@ class LiveScene:
         return messages[0]
 
 
-def wait_ended(pid: int, *, seconds: float = 30.0) -> tuple[datetime, datetime]:
-    """Wait for the end of a process; returns when it was last seen and when it was first missed."""
+def wait_ended(pid: int, *, since: datetime | None = None, seconds: float = 30.0) -> tuple[datetime, datetime]:
+    """Wait for the end of a process; returns a moment at which it ran and when it was first missed.
+
+    The former is ``since``, when it is known to have run, until it is seen later than that.
+    """
     end = time.monotonic() + seconds
-    last = datetime.now(timezone.utc)
+    last = since or datetime.min.replace(tzinfo=timezone.utc)
     while True:
         before = datetime.now(timezone.utc)
         if not _runs(pid):

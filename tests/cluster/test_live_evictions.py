@@ -229,15 +229,15 @@ def test_breaching_pods_go_by_priority_and_excess_one_at_a_time_with_a_pause_bet
         order = ["low", "large", "medium"]
         ends = {}
         for pod in order:
-            scene.wait_evicted(pod)
-            ends[pod] = wait_ended(live.pop(pod))
+            call = scene.wait_evicted(pod)
+            ends[pod] = wait_ended(live.pop(pod), since=call.received)
             scene.hold({pid: over[pod] for pod, pid in live.items()})
 
         calls = scene.evictions()
         assert [(call.name, call.code) for call in calls] == [(pod, 201) for pod in order]
         for before, call in zip(order, calls[1:], strict=False):
-            last_seen, _ = ends[before]
-            assert (call.received - last_seen).total_seconds() >= HOLD_DOWN
+            ran, _ = ends[before]
+            assert (call.received - ran).total_seconds() >= HOLD_DOWN
     finally:
         classes.delete_priority_class(name)
 
