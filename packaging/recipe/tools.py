@@ -22,17 +22,19 @@ def epoch() -> str:
     """
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return given
-    commit = subprocess.run(
-        ["git", "-C", ROOT, "log", "-1", "--format=%ct"],  # noqa: S607 (as its builder has it)
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if commit.returncode:
-        raise SystemExit(
-            f"git does not tell the time of the newest commit: {commit.stderr.strip()}\n"
-            "Without git: SOURCE_DATE_EPOCH=$(date +%s) packaging/build.py"
+    try:
+        commit = subprocess.run(
+            ["git", "-C", ROOT, "log", "-1", "--format=%ct"],  # noqa: S607 (as its builder has it)
+            capture_output=True,
+            text=True,
+            check=True,
         )
+    except (OSError, subprocess.CalledProcessError) as error:
+        why = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else f"git: {error.strerror}"
+        raise SystemExit(
+            f"git does not tell the time of the newest commit: {why}\n"
+            "Without git: SOURCE_DATE_EPOCH=$(date +%s) packaging/build.py"
+        ) from error
     return commit.stdout.strip()
 
 
