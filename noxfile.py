@@ -1,4 +1,4 @@
-"""The test sessions: ``unit`` on every supported Python; ``generated`` and ``cluster``, everything else, on one.
+"""The test sessions: ``unit`` on every supported Python; ``generated``, ``shipping`` and ``cluster``, the rest, on one.
 
 Started by ``scripts/test``, which puts in place what the sessions need.
 """
@@ -17,6 +17,7 @@ nox.options.download_python = "never"
 PYTHONS = nox.project.python_versions(nox.project.load_toml("pyproject.toml"))
 ON_EVERY_PYTHON = ("tests/unit", "tests/boards")
 GENERATED = ("tests/cases", "tests/properties")
+SHIPPED = ("tests/deploy", "tests/docs", "tests/image", "tests/packages")
 PARALLEL = ("--numprocesses=auto", "--dist=loadfile")
 """Tests that only compute share the cores; those of a file may share what took long to work out."""
 
@@ -48,7 +49,14 @@ def generated(session: nox.Session) -> None:
 
 
 @nox.session
+def shipping(session: nox.Session) -> None:
+    """Packages, image, manifests and pages: what is built and looked at; nothing here depends on how quick it is."""
+    _pytest(session, *SHIPPED, *PARALLEL, mine=lambda path: path.startswith(SHIPPED))
+
+
+@nox.session
 def cluster(session: nox.Session) -> None:
-    """Real API server, scheduler and kubelet, a scripted server, real processes, packages and images."""
-    ignored = (f"--ignore={folder}" for folder in (*ON_EVERY_PYTHON, *GENERATED))
-    _pytest(session, "tests", *ignored, mine=lambda path: not path.startswith((*ON_EVERY_PYTHON, *GENERATED)))
+    """Real API server, scheduler and kubelet, a scripted server, a browser, real processes: one after the other."""
+    elsewhere = (*ON_EVERY_PYTHON, *GENERATED, *SHIPPED)
+    ignored = (f"--ignore={folder}" for folder in elsewhere)
+    _pytest(session, "tests", *ignored, mine=lambda path: not path.startswith(elsewhere))

@@ -266,7 +266,7 @@ def test_idle_means_no_writes(control_plane: ControlPlane, hand_node: str, board
     wait_capacity(control_plane, hand_node, "5315Mi")
     time.sleep(2)
     since = datetime.now(timezone.utc)
-    for load in range(24):
+    for load in range(12):
         board.hold(4242, "quiet", 1000 + load)
         time.sleep(5)
     assert control_plane.audit(credential=control_plane.credential_id(hand_node), verb=WRITES, since=since) == []
