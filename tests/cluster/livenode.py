@@ -167,6 +167,7 @@ class LiveNode:
             cgroup_root=self._cgroups.path,
             ca_file=self._plane.ca_file,
             socket=_SOCKET,
+            address=_host_address(),
             port=free_port(),
         )
         return self._daemon(

@@ -43,14 +43,17 @@ def write_containerd(folder: Path, state: Path, socket: Path) -> Path:
     return file
 
 
-def write_kubelet(folder: Path, *, cgroup_root: str, ca_file: Path, socket: Path, port: int) -> Path:
-    """Write a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) for 127.0.0.1:``port``."""
+def write_kubelet(folder: Path, *, cgroup_root: str, ca_file: Path, socket: Path, address: str, port: int) -> Path:
+    """Write a KubeletConfiguration (kubelet.config.k8s.io/v1beta1) for ``address``:``port``.
+
+    There the API server asks for logs, and passes on what kubectl wants to exec; clients need a certificate.
+    """
     file, static_pods = folder / "kubelet.json", folder / "static-pods"
     static_pods.mkdir()
     config = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
-        "address": "127.0.0.1",
+        "address": address,
         "port": port,
         "healthzPort": 0,
         "authentication": {"anonymous": {"enabled": False}, "x509": {"clientCAFile": str(ca_file)}},

@@ -24,11 +24,15 @@ import pytest
 import yaml
 from kubernetes import client, utils
 
+from tests.cluster.doclines import LINES
+from tests.cluster.docreader import Reader
+from tests.cluster.docscenes import LEFT_OUT, among
 from tests.cluster.livescene import LiveScene, wait_ended
 from tests.cluster.mountspace import MountNamespace
 from tests.cluster.objects import GPU_MEMORY, get_pod, wait_gone
 from tests.controlplane.processes import free_port
 from tests.controlplane.waiting import wait_for
+from tests.deploy.conftest import tools
 from tests.image import built
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from tests.cluster.livenode import LiveNode
     from tests.controlplane.audit import Request
     from tests.controlplane.plane import ControlPlane
+
+__all__ = ["tools"]  # a fixture
 
 MANIFEST = built.REPOSITORY / "deploy/k3s/edgeagent.yaml"
 NAMESPACE, NAME, PORT = "edgeagent-system", "edgeagent", 9843
@@ -358,6 +364,36 @@ def test_without_an_api_server_the_pod_kills_the_culprits_process(scene: DaemonS
     wait_for("one kill", lambda: scene.endpoint.metric('edgeagent_kills_total{outcome="killed"}') == 1)
     assert scene.node.pid_of(neighbour) == beside
     assert lives_on(scene, agent)
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_commands_of_the_page_reach_the_agent_in_its_pod(scene: DaemonScene, tmp_path: Path) -> None:
+    page = "docs/how-to/run-as-a-daemonset.md"
+    lines = [line.text for line in LINES if line.page == page and among(LEFT_OUT[page], line.text)]
+    (pod,) = [line.text for line in LINES if line.page == page and line.text.startswith("pod=")]
+    log, check, explain, history, forward, *curls = lines
+    scene.deploy()
+    agent = scene.wait_ready()
+    (tmp_path / "reader").mkdir()
+    with Reader(scene.plane, tmp_path / "reader") as reader:
+        reader.port = free_port()
+        reader.replaced |= {"orin-1": scene.node.name, " 9843 &": f" {reader.port}:{scene.endpoint.port} &"}
+        (reader.folder / "config.yaml").write_text("mode: observe\n")
+
+        assert reader.type(pod).code == 0
+        told = reader.type(log)
+        assert f"INFO node {scene.node.name}, as " in told.out, told
+        assert reader.type(check).out == "/dev/stdin: ok\n"
+        assert "jetson: CPU and GPU share one memory" in reader.type(explain).out
+        assert reader.type(history).code == 0
+        # In one shell, because the first of them goes on beside the others.
+        wait = f"until curl -s -o /dev/null http://127.0.0.1:{reader.port}/livez; do sleep 0.1; done"
+        told = reader.type("\n".join([forward, wait, *curls, "kill %1"]))
+
+    assert len(curls) == 2
+    pods, plan = (json.loads(answer) for answer in told.out.splitlines() if answer.startswith("{"))
+    assert agent.metadata.uid in {one["uid"] for one in pods["pods"]}
+    assert plan["plan"]["evictions"] == []
 
 
 def rights(pid: int) -> dict[str, int]:

@@ -195,6 +195,7 @@ class ControlPlane:
         serving = self._authority.server("apiserver", "127.0.0.1", "localhost")
         # Its key signs service account tokens too; nothing in a test depends on the two being apart.
         account_key = serving.key
+        to_kubelets = self._authority.client("apiserver-kubelets", "apiserver", "system:masters")
         policy, tokens = self.folder / "audit-policy.json", self.folder / "tokens.csv"
         policy.write_text(json.dumps(audit.POLICY))
         tokens.write_text(f'{_TOKEN},system:node:{TOKEN_NODE},uid-{TOKEN_NODE},"system:nodes"\n')
@@ -207,6 +208,9 @@ class ControlPlane:
             f"--tls-private-key-file={serving.key}",
             f"--client-ca-file={self.ca_file}",
             f"--token-auth-file={tokens}",
+            "--kubelet-preferred-address-types=InternalIP",
+            f"--kubelet-client-certificate={to_kubelets.cert}",
+            f"--kubelet-client-key={to_kubelets.key}",
             "--authorization-mode=Node,RBAC",
             "--enable-admission-plugins=NodeRestriction",
             "--disable-admission-plugins=ServiceAccount",

@@ -1,6 +1,6 @@
-"""Builds helm and kustomize, the real ones, which render ``deploy/`` for the tests; once, into a cache.
+"""Builds helm, kustomize and kubectl, the real ones, with which tests put ``deploy/`` on a cluster; once, into a cache.
 
-From their Go modules, as ``tools/go.mod`` and ``tools/go.sum`` pin them: about three minutes on two cores, then found
+From their Go modules, as ``tools/go.mod`` and ``tools/go.sum`` pin them: about four minutes on two cores, then found
 again. Run ``python -m tests.deploy.build`` to build and print the folder. Where a program is on PATH it is not used:
 the rendered files have to come out the same on every machine.
 """
@@ -16,11 +16,15 @@ from pathlib import Path
 from tests.controlplane.build import BuildError, cache_root, go_toolchain, lock
 
 TOOLS = Path(__file__).resolve().parent / "tools"
-PACKAGES = {"helm": "helm.sh/helm/v4/cmd/helm", "kustomize": "sigs.k8s.io/kustomize/kustomize/v5"}
+PACKAGES = {
+    "helm": "helm.sh/helm/v4/cmd/helm",
+    "kustomize": "sigs.k8s.io/kustomize/kustomize/v5",
+    "kubectl": "./kubectl",
+}
 
 
 def folder() -> Path:
-    """Where the two are kept: a folder for exactly this go.mod and go.sum."""
+    """Where they are kept: a folder for exactly this go.mod and go.sum."""
     pins = (TOOLS / "go.mod").read_bytes() + (TOOLS / "go.sum").read_bytes()
     return cache_root() / "deploy-tools" / hashlib.sha256(pins).hexdigest()[:16]
 

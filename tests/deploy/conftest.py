@@ -1,4 +1,4 @@
-"""Tests that render ``deploy/`` need helm and kustomize, which are built once; with CI=true their lack is an error."""
+"""Tests of ``deploy/`` need helm, kustomize and kubectl, which are built once; with CI=true their lack is an error."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.deploy import build
 
 @pytest.fixture(scope="session")
 def tools() -> None:
-    """The two programs are there."""
+    """The programs are there."""
     if build.missing():
         what = f"{', '.join(build.missing())}: run python -m tests.deploy.build"
         if os.environ.get("CI"):
-            pytest.fail(f"rendering needs {what}")
-        pytest.skip(f"rendering needs {what}")
+            pytest.fail(f"this test needs {what}")
+        pytest.skip(f"this test needs {what}")

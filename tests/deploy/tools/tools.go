@@ -1,7 +1,8 @@
 //go:build tools
 
 // Package tools pins the programs that render deploy/: the blank imports
-// keep the modules in go.mod, `go build` makes the binaries.
+// keep the modules in go.mod, `go build` makes the binaries. The folder
+// kubectl pins its own.
 package tools
 
 import (
