@@ -187,10 +187,14 @@ class PodCgroups:
                 place.figures = {one: self._figure(at, place.version).bytes for one, at in place.containers.items()}
                 place.due = self._clock() + _CONTAINERS_EVERY
             containers |= place.figures
+        own = next((place for place in places if place.container is None), None)
+        beside = {place.container: place.path for place in places if place.container}
         return PodCgroup(
             host_bytes=quantity.total(figure.bytes for figure in figures),
             exact=all(figure.exact for figure in figures),
             containers=containers,
+            path=own.path if own else "",
+            container_paths=beside | own.containers if own else beside,
         )
 
     def _figure(self, path: str, version: _Version) -> _Figure:

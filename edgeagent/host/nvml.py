@@ -30,7 +30,9 @@ from edgeagent.facts.codes import (
     RESET_REQUIRED,
     SUCCESS,
 )
+from edgeagent.facts.neighbours import DeviceActivity
 from edgeagent.host.power import Power, address
+from edgeagent.host.utilization import Utilization
 
 RETRY = 30.0
 """Seconds between two tries to initialise; a driver that needs a reboot is not asked faster."""
@@ -55,6 +57,10 @@ class NvmlSource(Protocol):
         """
         ...
 
+    def activity(self) -> tuple[DeviceActivity, ...]:
+        """What the devices of the last sample say beside their memory; one that was left alone is left alone again."""
+        ...
+
     def close(self) -> None:
         """Lets go of the library."""
         ...
@@ -69,6 +75,9 @@ class PynvmlSource:
         self._failure: Nvml | None = None
         self._restart: float | None = None
         self._last = Nvml(library="present")
+        self._handles: dict[str | None, Any] = {}
+        """Of the devices that were asked in the last sample, by uuid."""
+        self._utilization = Utilization()
         self._settled: set[str] = set()
         """Addresses of cards that have told their size, or that NVML has told nothing of: asked again only if awake."""
 
@@ -102,6 +111,7 @@ class PynvmlSource:
 
     def _sample(self, only: Sequence[str] | None, cards: int) -> Nvml:
         """All devices, or those at the addresses ``only``, if there are no more than so many cards."""
+        self._handles.clear()
         if self._restart is not None and self._clock() >= self._restart:
             self.close()
         if self._lib is None and self._failure is None:
@@ -116,8 +126,13 @@ class PynvmlSource:
         nvml = self._nvml(count=count, devices=tuple(devices))
         return self._later(nvml) if any(map(_lost, nvml.devices)) else nvml
 
+    def activity(self) -> tuple[DeviceActivity, ...]:
+        """See ``NvmlSource.activity``."""
+        return self._utilization.activity(self._ask, self._handles)
+
     def close(self) -> None:
         """See ``NvmlSource.close``; the next sample initialises anew."""
+        self._handles.clear()
         if self._lib is not None:
             with contextlib.suppress(self._lib.NVMLError):
                 self._lib.nvmlShutdown()
@@ -179,10 +194,12 @@ class PynvmlSource:
             return value
 
         modes = field("mig_mode", "nvmlDeviceGetMigMode")
+        uuid = _text(field("uuid", "nvmlDeviceGetUUID"))
+        self._handles[uuid] = handle
         return NvmlDevice(
             handle=0,
             name=_text(field("name", "nvmlDeviceGetName")),
-            uuid=_text(field("uuid", "nvmlDeviceGetUUID")),
+            uuid=uuid,
             pci_address=self._address(handle),
             minor=field("minor", "nvmlDeviceGetMinorNumber"),
             cuda_capability=field("cuda_capability", "nvmlDeviceGetCudaComputeCapability"),

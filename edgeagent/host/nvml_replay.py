@@ -3,23 +3,26 @@
 The format is one JSON object: ``library`` and ``init``, ``driver_version``,
 ``cuda_version``, ``count``, and ``devices`` with ``handle``, ``name``, ``uuid``,
 ``pci_bus_id``, ``minor``, ``cuda_capability``, ``memory``, ``memory_v2``, ``compute``, ``graphics``,
-``mps``, ``mig``. A field that is missing stands for a function that the library does
-not have; ``{"code": N}`` for one that returned N. What else a recording says is not read.
+``mps``, ``mig``, ``utilization``, ``process_utilization``. A field that is missing stands for a
+function that the library does not have; ``{"code": N}`` for one that returned N. What else a
+recording says is not read.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
 from edgeagent.facts.codes import FUNCTION_NOT_FOUND, LIBRARY_NOT_FOUND, NOT_FOUND
+from edgeagent.facts.neighbours import DeviceActivity
 from edgeagent.host.nvml import ALL, NO_INSTANCE
 from edgeagent.host.power import Power, address
+from edgeagent.host.utilization import by_pid
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +53,27 @@ class ReplaySource:
             raise ReadingError(f"{self._path}: {error.strerror}") from error
         return parse(content)
 
+    def activity(self) -> tuple[DeviceActivity, ...]:
+        """What ``utilization`` and ``process_utilization`` of the devices in the file say."""
+        try:
+            document = json.loads(self._path.read_bytes())
+            return tuple(map(_activity, document.get("devices", ())))
+        except (OSError, ValueError, TypeError, AttributeError, KeyError):
+            return ()  # a file that is malformed is told of by the sample
+
     def close(self) -> None:
         """Holds nothing open."""
+
+
+def _activity(device: Mapping[str, Any]) -> DeviceActivity:
+    rates, samples = device.get("utilization", {}), device.get("process_utilization")
+    ran = None if samples is None or samples.get("code", 0) else samples.get("samples", ())
+    return DeviceActivity(
+        uuid=device.get("uuid"),
+        minor=device.get("minor"),
+        busy=rates["gpu"] / 100 if "gpu" in rates else None,
+        processes=None if ran is None else by_pid((one["pid"], one["sm"]) for one in ran),
+    )
 
 
 ABSENT = Nvml(library="absent", init=LIBRARY_NOT_FOUND)

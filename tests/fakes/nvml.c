@@ -381,6 +381,74 @@ static size_t stride(void)
 LISTS(_v3, stride())
 #endif
 
+/* --- activity --- */
+
+struct rates {
+    unsigned gpu, memory;
+};
+
+int nvmlDeviceGetUtilizationRates(device_t device, struct rates *rates)
+{
+    static char rest[LINE];
+    int code = device_answer(device, "utilization", rest);
+
+    if (code == SUCCESS)
+        sscanf(rest, "%u %u", &rates->gpu, &rates->memory);
+    return code;
+}
+
+int nvmlDeviceGetTemperature(device_t device, int sensor, unsigned *celsius)
+{
+    static char rest[LINE];
+
+    (void)sensor;
+    return number_of(device_answer(device, "temperature", rest), rest, celsius);
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(device_t device, u64 *reasons)
+{
+    static char rest[LINE];
+    int code = device_answer(device, "clocks", rest);
+
+    if (code == SUCCESS)
+        *reasons = strtoull(rest, NULL, 10);
+    return code;
+}
+
+struct sample {
+    unsigned pid;
+    u64 at;
+    unsigned sm, memory, encoder, decoder;
+};
+
+/* Values: the number of samples, then pid:at:sm of each. Those are given that are newer than since. */
+int nvmlDeviceGetProcessUtilization(device_t device, struct sample *out, unsigned *count, u64 since)
+{
+    static char rest[LINE];
+    char *at;
+    unsigned number, found = 0;
+    int code = device_answer(device, "process_utilization", rest);
+
+    if (code != SUCCESS)
+        return code;
+    number = (unsigned)strtoul(rest, &at, 10);
+    if (!out) {
+        *count = number ? number : 1;
+        return INSUFFICIENT_SIZE;
+    }
+    for (unsigned i = 0; i < number; i++) {
+        struct sample sample = {0};
+
+        sample.pid = (unsigned)strtoul(at, &at, 10);
+        sample.at = strtoull(at + 1, &at, 10);
+        sample.sm = (unsigned)strtoul(at + 1, &at, 10);
+        if (sample.at > since && found < *count)
+            out[found++] = sample;
+    }
+    *count = found;
+    return found ? SUCCESS : NOT_FOUND;
+}
+
 #if DRIVER >= 450
 /* --- MIG --- */
 

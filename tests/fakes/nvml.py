@@ -16,7 +16,8 @@ SOURCE = Path(__file__).with_name("nvml.c")
 _U64_NONE = (1 << 64) - 1
 _U32_NONE = (1 << 32) - 1
 
-# Prints one sample, as JSON, for each line that it reads: a time, and the cards' state of power.
+# Prints one sample, as JSON, for each line that it reads: a time, and the cards' state of power; null asks for what the
+# devices say beside their memory.
 _SAMPLER = """
 import dataclasses, json, sys
 from edgeagent.host.nvml import PynvmlSource
@@ -24,7 +25,11 @@ from edgeagent.host.power import Power
 now = 0.0
 source = PynvmlSource(lambda: now)
 for line in sys.stdin:
-    now, power = json.loads(line)
+    asked = json.loads(line)
+    if asked is None:
+        print(json.dumps([dataclasses.asdict(one) for one in source.activity()]), flush=True)
+        continue
+    now, power = asked
     sample = source.sample(Power(**{key: tuple(value) for key, value in power.items()}))
     print(json.dumps(dataclasses.asdict(sample)), flush=True)
 source.close()
@@ -78,11 +83,19 @@ class Sampler:
 
     def at(self, now: float, **power: Sequence[str]) -> dict[str, Any]:
         """The fields of the sample taken at monotonic second ``now``; ``power``: addresses, as ``Power`` has them."""
+        sample: dict[str, Any] = self._asked([now, power])
+        return sample
+
+    def activity(self) -> list[dict[str, Any]]:
+        """What the devices of the last sample say beside their memory."""
+        devices: list[dict[str, Any]] = self._asked(None)
+        return devices
+
+    def _asked(self, question: Any) -> Any:
         assert self.process.stdin
         assert self.process.stdout
-        print(json.dumps([now, power]), file=self.process.stdin, flush=True)
-        sample: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return sample
+        print(json.dumps(question), file=self.process.stdin, flush=True)
+        return json.loads(self.process.stdout.readline())
 
 
 def build(folder: Path, *options: str) -> FakeNvml:
@@ -131,6 +144,10 @@ def _device(prefix: str, device: Mapping[str, Any]) -> Iterator[str]:
     yield from _values("memory_v2", device, lambda value: "{total} {reserved} {used} {free}".format(**value), prefix)
     for key in ("compute", "graphics", "mps"):
         yield from _values(key, device, _processes, prefix)
+    yield from _values("utilization", device, lambda value: "{gpu} {memory}".format(**value), prefix)
+    yield from _values("temperature", device, lambda value: value, prefix)
+    yield from _values("clocks", device, lambda value: value, prefix)
+    yield from _values("process_utilization", device, _samples, prefix)
     yield from _values("mig", device, lambda value: value["mode"], prefix)
     for index, instance in enumerate(device.get("mig", {}).get("instances", [])):
         yield f"{prefix}mig{index}.handle 0"
@@ -147,6 +164,11 @@ def _processes(value: Mapping[str, Any]) -> str:
         f"{number(process, 'gi', _U32_NONE)}:{number(process, 'ci', _U32_NONE)}"
         for process in value["processes"]
     ]
+    return " ".join([str(len(entries)), *entries])
+
+
+def _samples(value: Mapping[str, Any]) -> str:
+    entries = [f"{one['pid']}:{one['at']}:{one['sm']}" for one in value["samples"]]
     return " ".join([str(len(entries)), *entries])
 
 

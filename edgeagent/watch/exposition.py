@@ -1,0 +1,46 @@
+"""The buckets of one histogram in a text of the Prometheus format. The text may be anything."""
+
+from __future__ import annotations
+
+import math
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from edgeagent.watch.histogram import Buckets, Series
+
+MOST_LINES = 500
+"""Buckets of all series together; more are refused."""
+LONGEST_LINE = 4096
+
+
+class ScrapeError(Exception):
+    """A histogram that cannot be had; the text says why, in a few words."""
+
+
+def buckets(body: bytes, metric: str) -> Buckets:
+    """The buckets of the histogram ``metric``.
+
+    Raises:
+        ScrapeError: none, too many, or not in the format.
+    """
+    start = f"{metric}_bucket{{".encode()
+    lines = [line for line in body.split(b"\n") if line.startswith(start)]
+    if not lines:
+        raise ScrapeError(f"no histogram {metric}")
+    if len(lines) > MOST_LINES:
+        raise ScrapeError(f"{metric} has more than {MOST_LINES} buckets")
+    if any(len(line) > LONGEST_LINE for line in lines):
+        raise ScrapeError(f"a line of {metric} is longer than {LONGEST_LINE} bytes")
+    found: dict[Series, dict[float, float]] = {}
+    try:
+        for family in text_string_to_metric_families(b"\n".join(lines).decode()):
+            for sample in family.samples:
+                labels = dict(sample.labels)
+                bound, count = float(labels.pop("le")), float(sample.value)
+                found.setdefault(tuple(sorted(labels.items())), {})[bound] = count
+    except Exception as error:  # whatever a hostile text makes the parser do
+        raise ScrapeError(f"the buckets of {metric} are malformed") from error
+    counted = ((bound, count) for bounds in found.values() for bound, count in bounds.items())
+    if not all(bound > -math.inf and 0 <= count < math.inf for bound, count in counted):  # which no NaN is, either
+        raise ScrapeError(f"the buckets of {metric} hold what is no count")
+    return found
