@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import hashlib
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,6 +13,12 @@ from recipe import licences, stage, tools
 from recipe.targets import FOLDER, NO_LONGER, PYTHONS, ROOT, debian_version, version
 
 _FILES = FOLDER / "debian"
+_COMPLETIONS = {
+    "bash": "usr/share/bash-completion/completions/edgeagent",
+    "zsh": "usr/share/zsh/vendor-completions/_edgeagent",
+    "fish": "usr/share/fish/vendor_completions.d/edgeagent.fish",
+}
+"""Where Debian's shells look for the completion of a command, by shell."""
 _SCRIPTS = ("preinst", "postinst", "prerm", "postrm")
 
 
@@ -44,11 +51,21 @@ def _fill(tree: Path, wheels: list[Path]) -> None:
     stage.put(ROOT / "edgeagent/install/data/config.yaml", tree / "usr/share/edgeagent/config.yaml")
     (tree / "usr/bin").mkdir()
     (tree / "usr/bin/edgeagent").symlink_to("/opt/edgeagent/bin/edgeagent")
+    for shell, place in _COMPLETIONS.items():
+        stage.write(tree / place, _completion(shell))
     stage.put(_FILES / "lintian-overrides", tree / "usr/share/lintian/overrides/edgeagent")
     documents = tree / "usr/share/doc/edgeagent"
     stage.write(documents / "copyright", licences.copyright_file(wheels))
     stage.compress(documents / "changelog.gz", (ROOT / "CHANGELOG.md").read_text())
     stage.compress(documents / "changelog.Debian.gz", _changelog())
+
+
+def _completion(shell: str) -> str:
+    """As the program itself prints it, which takes nothing but the standard library."""
+    # -B: the sources are left as they are.
+    command = [sys.executable, "-B", "-m", "edgeagent", "completion", shell]
+    environment = tools.environment(tools.epoch())
+    return subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def _maintainer() -> str:

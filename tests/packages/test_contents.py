@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
@@ -170,6 +171,28 @@ def test_it_ships_no_configuration(package: Package) -> None:
     assert not (package.tree / "etc").exists()
     assert not (package.tree / "DEBIAN/conffiles").exists()
     assert not (package.tree / "opt").exists()
+
+
+@pytest.mark.parametrize(
+    ("shell", "place"),
+    [
+        ("bash", "usr/share/bash-completion/completions/edgeagent"),
+        ("zsh", "usr/share/zsh/vendor-completions/_edgeagent"),
+        ("fish", "usr/share/fish/vendor_completions.d/edgeagent.fish"),
+    ],
+)
+def test_each_shell_finds_the_completion_that_the_program_prints(package: Package, shell: str, place: str) -> None:
+    (wheel,) = (path for path in package.wheels if path.name.startswith("edgeagent-"))
+    told = subprocess.run(
+        [sys.executable, "-m", "edgeagent", "completion", shell],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=package.tree,
+        env={**os.environ, "PYTHONPATH": str(wheel)},
+    )
+
+    assert (package.tree / place).read_text() == told.stdout
 
 
 def test_its_files_are_roots_and_have_their_sums(package: Package) -> None:

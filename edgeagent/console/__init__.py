@@ -1,0 +1,1 @@
+"""What a person at a terminal asks a running agent, and how its answers look there."""
