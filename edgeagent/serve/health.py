@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from edgeagent.serve.shown import ClusterHealth, ReadingHealth, Shown
 
 OK = 200
 UNAVAILABLE = 503
+EXCLUDED = "excluded"
+"""What is said of a check that was not to count."""
 
 Json = dict[str, Any]
 Answer = tuple[int, Json]
@@ -26,40 +29,71 @@ class Check:
     name: str
     message: str = ""
     note: str = ""
+    age: float | None = None
+    """Seconds since what was looked at went well; None: never, or there is no limit to it."""
+    allowed: float | None = None
+    """Seconds that ``age`` may have; None: no age decides."""
 
     def told(self) -> Json:
         """As it stands in ``reasons``."""
         return {"name": self.name, "message": self.message}
 
+    def listed(self, *, excluded: bool) -> Json:
+        """As it stands in ``checks``."""
+        said = EXCLUDED if excluded else self.message or self.note
+        found: Json = {"name": self.name, "ok": excluded or not self.message, "message": said}
+        if self.allowed is not None:
+            found["age_seconds"] = None if self.age is None or math.isinf(self.age) else round(self.age, 3)
+            found["allowed_seconds"] = self.allowed
+        return found
 
-def livez(shown: Shown | None, now: float, *, verbose: bool = False) -> Answer:
+
+def livez(shown: Shown | None, now: float, *, verbose: bool = False, without: Collection[str] = ()) -> Answer:
     """503 only for what a restart cures: a loop that has not turned for too long.
 
     A hung driver, a stale reading or an unreachable API server are none of that: whoever
     restarts the agent for them makes a bad hour worse.
     """
-    return _answer(list(_loops(shown, now)) if shown else [], verbose=verbose)
+    return _answer(list(_loops(shown, now)) if shown else [], verbose=verbose, without=without)
 
 
-def readyz(shown: Shown | None, now: float, *, verbose: bool = False) -> Answer:
-    """503 unless the agent sees the board, the board is published, and both are current."""
-    return _answer(_ready(shown, now), verbose=verbose)
+def readyz(shown: Shown | None, now: float, *, verbose: bool = False, without: Collection[str] = ()) -> Answer:
+    """503 unless the agent sees the board, the board is published, and both are current.
+
+    ``verbose`` lists every check; those named in ``without`` count as passed.
+    """
+    return _answer(_ready(shown, now), verbose=verbose, without=without)
 
 
-def healthz(shown: Shown | None, now: float, *, verbose: bool = False) -> Answer:
+def healthz(shown: Shown | None, now: float, *, verbose: bool = False, without: Collection[str] = ()) -> Answer:
     """200 as long as anybody answers; the reasons are those of ``readyz``."""
-    status, body = readyz(shown, now, verbose=verbose)
+    status, body = readyz(shown, now, verbose=verbose, without=without)
     return OK, body if status == OK else {**body, "status": "degraded"}
 
 
-def _answer(checks: list[Check], *, verbose: bool) -> Answer:
-    reasons = [check.told() for check in checks if check.message]
+def _answer(checks: list[Check], *, verbose: bool, without: Collection[str]) -> Answer:
+    reasons = [check.told() for check in checks if check.message and check.name not in without]
     body: Json = {"status": "unavailable" if reasons else "ok", "reasons": reasons}
     if verbose:
-        body["checks"] = [
-            {"name": check.name, "ok": not check.message, "message": check.message or check.note} for check in checks
-        ]
+        body["checks"] = [check.listed(excluded=check.name in without) for check in checks]
     return (UNAVAILABLE if reasons else OK), body
+
+
+def lines(name: str, body: Json, *, verbose: bool) -> bytes:
+    """A verbose body as Kubernetes' own components print theirs: one line when all is well, else one per check."""
+    passed = body["status"] == "ok"
+    if passed and not verbose:
+        return b"ok\n"
+    rows = [_line(check) for check in body["checks"]]
+    return "\n".join([*rows, f"{name} check {'passed' if passed else 'failed'}", ""]).encode()
+
+
+def _line(check: Json) -> str:
+    said = check["message"]
+    if check["ok"]:
+        ending = "excluded: ok" if said == EXCLUDED else f"ok: {said}" if said else "ok"
+        return f"[+]{check['name']} {ending}"
+    return f"[-]{check['name']} failed: {said}"
 
 
 def _check(name: str, message: str, *, failed: bool) -> Check:
@@ -70,7 +104,9 @@ def sample(shown: Shown | None, now: float) -> Check:
     """Whether there is a plan that may be told."""
     if shown is None or shown.plan is None:
         return Check("first-reading", "the board was not read completely yet")
-    return _check("sample-stale", f"the last sample is {_seconds(now - shown.at)} old", failed=shown.stale(now))
+    age = now - shown.at
+    message = f"the last sample is {_seconds(age)} old" if shown.stale(now) else ""
+    return Check("sample-stale", message, age=age, allowed=shown.max_age)
 
 
 def unavailable(check: Check) -> Json:
@@ -94,7 +130,9 @@ def _loops(shown: Shown, now: float) -> Iterator[Check]:
     for name, loop in sorted(shown.loops.items()):
         age = now - loop.beat_at
         said = f"the last turn is {_seconds(age)} ago, {_seconds(loop.allowed)} are allowed"
-        yield _check(f"loop-stalled:{name}", said, failed=age > loop.allowed)
+        if math.isinf(age):
+            said = "it has ended, and only a restart brings it back"
+        yield Check(f"loop-stalled:{name}", said if age > loop.allowed else "", age=age, allowed=loop.allowed)
 
 
 def _readings(shown: Shown, now: float) -> Iterator[Check]:
@@ -102,7 +140,8 @@ def _readings(shown: Shown, now: float) -> Iterator[Check]:
         waiting = reading.waiting_since
         stalled = f"{name} stalled {_seconds(now - waiting)}: a call does not come back" if waiting is not None else ""
         yield Check(f"{name}-stalled", stalled)
-        yield Check(f"reading-stale:{name}", _stale(reading, now), note=reading.never)
+        age = None if reading.succeeded_at is None else now - reading.succeeded_at
+        yield Check(f"reading-stale:{name}", _stale(reading, now), note=reading.never, age=age, allowed=reading.max_age)
 
 
 def _stale(reading: ReadingHealth, now: float) -> str:
@@ -122,11 +161,13 @@ def _cluster(cluster: ClusterHealth, now: float, max_age: float) -> Iterator[Che
     silent = answered is None or now - answered > max_age
     last = "never" if answered is None else f"{_seconds(now - answered)} ago"
     because = _because(cluster)
-    yield _check("cluster-unreachable", f"the last good answer came {last}{because}", failed=old and silent)
+    came = f"the last good answer came {last}"
+    yield Check("cluster-unreachable", f"{came}{because}" if old and silent else "", note=came)
     unlisted = f"own node and own pods were not listed yet{because}"
     yield _check("view-incomplete", unlisted, failed=not cluster.complete)
-    age = f"the view is {_seconds(now - cluster.fresh_at)} old{because}"
-    yield _check("view-stale", age, failed=cluster.complete and old and not silent)
+    age = now - cluster.fresh_at if cluster.complete else None
+    said = f"the view is {_seconds(age)} old{because}" if age is not None and old and not silent else ""
+    yield Check("view-stale", said, age=age, allowed=max_age)
     yield _check("node-name", "the name of this node is not known, so nothing is written", failed=not cluster.node)
     for refused in cluster.refused:
         yield Check(f"forbidden:{refused.part}", f"the API server answers {refused.code}: {refused.message}")

@@ -3,69 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import ipaddress
 import re
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
 
 from edgeagent.config import Tls
 from edgeagent.errors import ConfigError
-from edgeagent.serve import api, health, metrics
+from edgeagent.serve import state, stream
 from edgeagent.serve.bearer import Token
 from edgeagent.serve.listener import LIFE, PLACES, Listener
-from edgeagent.serve.responses import JSON, encode, refuse, respond
+from edgeagent.serve.look import Look
+from edgeagent.serve.pages import FILES, OPEN, PAGES, STREAM, file
+from edgeagent.serve.responses import encode, refuse, respond
 from edgeagent.serve.shown import Shown
 from edgeagent.serve.speaker import ALLOWED, Speaker
 
-OPEN = frozenset({"/livez", "/readyz", "/healthz"})
-"""Paths that need no token: probes have none, and the answers tell no more than that something is wrong."""
-
-
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(?::\d*)?")
 """A Host header: name or address, the latter in brackets if it has colons, and perhaps a port."""
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What a page is made from: the state, the present time twice, and whether everything is wanted."""
-
-    shown: Shown | None
-    now: float
-    wall: float
-    verbose: bool
-
-
-Page = Callable[[Look], tuple[int, str, bytes]]
-"""Makes status, content type and body."""
-
-
-def _health(check: Callable[..., health.Answer], look: Look) -> tuple[int, str, bytes]:
-    status, body = check(look.shown, look.now, verbose=look.verbose)
-    return status, JSON, encode(body)
-
-
-def _metrics(look: Look) -> tuple[int, str, bytes]:
-    return health.OK, metrics.CONTENT_TYPE, metrics.text(look.shown, look.now, look.wall)
-
-
-def _api(name: str, look: Look) -> tuple[int, str, bytes]:
-    status, body = api.answer(name, look.shown, look.now)
-    return status, JSON, encode(body)
-
-
-PAGES: dict[str, Page] = {
-    "/livez": functools.partial(_health, health.livez),
-    "/readyz": functools.partial(_health, health.readyz),
-    "/healthz": functools.partial(_health, health.healthz),
-    "/metrics": _metrics,
-    **{f"/api/v1/{name}": functools.partial(_api, name) for name in api.PARTS},
-}
 
 
 class Server:
@@ -79,6 +38,7 @@ class Server:
         wall: Unix time.
         places: connections at a time.
         life: seconds for each.
+        streams: makes the streams, from what makes their events.
     """
 
     def __init__(
@@ -91,6 +51,7 @@ class Server:
         wall: Callable[[], float] = time.time,
         places: int = PLACES,
         life: float = LIFE,
+        streams: Callable[[Callable[[], bytes]], stream.Streams] = stream.Streams,
     ) -> None:
         host, _, port = bind.rpartition(":")
         self._host = host.strip("[]")
@@ -101,6 +62,8 @@ class Server:
         self._wall = wall
         self._limits = (places, life)
         self._shown: Shown | None = None
+        self.streams = streams(self._state)
+        """The live views that are open."""
         self._loopback = False
         self._listener: Listener | None = None
         self.address = ""
@@ -109,6 +72,7 @@ class Server:
     def show(self, shown: Shown) -> None:
         """Answer from ``shown`` from now on."""
         self._shown = shown
+        self.streams.changed()
 
     async def start(self) -> None:
         """Listen.
@@ -134,7 +98,8 @@ class Server:
         self.address = f"[{address}]:{port}" if found.version == 6 else f"{address}:{port}"  # noqa: PLR2004
 
     async def stop(self) -> None:
-        """Stop listening and close every connection."""
+        """End the streams, stop listening and close every connection."""
+        await self.streams.stop()
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
@@ -147,20 +112,49 @@ class Server:
         refused = self._refusal(request)
         if refused is not None:
             return refused
+        if request.path == STREAM:
+            return await self._stream(request)
+        # A disk that is slow must not stop the cycles.
+        found = await asyncio.to_thread(file, request.path) if request.path in FILES else None
+        if found is not None:
+            content_type, body, headers = found
+            return respond(200, content_type, body, headers)
         page = PAGES.get(request.path)
         if page is None:
             return refuse(404, "not-found", "there is no such path")
-        look = Look(self._shown, self._clock(), self._wall(), "verbose" in request.query)
-        return respond(*page(look))
+        return respond(*page(self._look(request)))
+
+    async def _stream(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method == "HEAD":
+            return respond(200, stream.CONTENT_TYPE, b"")
+        return await self.streams.serve(request, lambda: self._admits(request))
+
+    def _state(self) -> bytes:
+        return encode(state.document(Look(self._shown, self._clock(), self._wall())))
+
+    def _look(self, request: web.BaseRequest) -> Look:
+        return Look(
+            self._shown,
+            self._clock(),
+            self._wall(),
+            verbose="verbose" in request.query,
+            excluded=frozenset(request.query.getall("exclude", ())),
+            lines="text/plain" in request.headers.get("Accept", ""),
+            streams=len(self.streams),
+        )
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         if self._loopback and not self._is_ours(request.headers.get("Host", "")):
             return refuse(403, "foreign-host", "the Host header names another machine")
         if request.method not in ("GET", "HEAD"):
             return refuse(405, "method-not-allowed", "only GET and HEAD are known", ALLOWED)
-        if self._token is None or request.path in OPEN or self._token.accepts(request.headers.get("Authorization", "")):
+        if request.path in OPEN or self._admits(request):
             return None
         return refuse(401, "unauthorized", "a bearer token is needed", {"WWW-Authenticate": "Bearer"})
+
+    def _admits(self, request: web.BaseRequest) -> bool:
+        """Whether the request brings the token, as it is now, or needs none."""
+        return self._token is None or self._token.accepts(request.headers.get("Authorization", ""))
 
     def _is_ours(self, host: str) -> bool:
         """Whether a Host header can come from somebody who meant this machine.

@@ -11,7 +11,6 @@ import asyncio
 import errno
 import socket
 import ssl
-import struct
 from collections.abc import Callable
 
 from edgeagent.serve.speaker import Speaker
@@ -25,8 +24,6 @@ _REST = 1.0
 """Seconds without accepting after the process ran out of descriptors."""
 _UNSENT = 128 * 1024
 """Bytes of an answer that may wait in the kernel."""
-_DISCARD = struct.pack("ii", 1, 0)
-"""struct linger: closing throws away what was not sent."""
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -147,11 +144,20 @@ class Listener:
         except OSError:
             return  # it went away, does not speak TLS, or is too slow to
         try:
-            done, _ = await asyncio.wait([speaker.over], timeout=end - loop.time())
+            ends = [speaker.over, speaker.staying]
+            done, _ = await asyncio.wait(ends, timeout=end - loop.time(), return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 speaker.late()
+            elif not speaker.over.done():
+                await self._stay(speaker)
         finally:
-            if speaker.answering and not speaker.over.done():
-                # Else the kernel keeps what the client does not read, and offers it for minutes.
-                accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+            speaker.cut()
             transport.abort()
+
+    async def _stay(self, speaker: Speaker) -> None:
+        """A stream takes no place from others. After its end the client has the usual time to take the rest of it."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 (this is one)
+        self._seated.pop(task, None)
+        await asyncio.wait([speaker.over, speaker.leaving], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([speaker.over], timeout=self._life)

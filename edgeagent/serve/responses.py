@@ -9,8 +9,9 @@ from typing import Any
 from aiohttp import web
 
 JSON = "application/json; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
 
-_HEADERS = {
+HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -18,11 +19,12 @@ _HEADERS = {
     "Server": "edgeagent",  # the versions of Python and of its libraries are nobody's business
     "X-Content-Type-Options": "nosniff",
 }
+"""What every answer says."""
 
 
 def respond(status: int, content_type: str, body: bytes, headers: Mapping[str, str] | None = None) -> web.Response:
     """An answer, after which the connection is closed."""
-    fields = {**_HEADERS, "Content-Type": content_type, **(headers or {})}
+    fields = {**HEADERS, "Content-Type": content_type, **(headers or {})}
     response = web.Response(status=status, body=body, headers=fields)
     response.force_close()
     return response

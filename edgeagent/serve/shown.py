@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+from edgeagent.plan.advice import Advice, advice
+from edgeagent.plan.peaks import Peaks
+from edgeagent.serve.histogram import Distribution
 
 if TYPE_CHECKING:
     from edgeagent.config import Reserves
-    from edgeagent.plan.types import Plan
+    from edgeagent.facts.neighbours import Neighbour
+    from edgeagent.facts.vitals import Vitals
+    from edgeagent.plan.types import Event, Plan
+    from edgeagent.serve.trail import Point
 
 Feed = Literal["memory", "gpu", "host", "devices"]
 """What a reading supplies.
@@ -91,6 +98,10 @@ class Counters:
     """What has happened since the start."""
 
     cycles: int = 0
+    cycle_seconds: Distribution = field(default_factory=Distribution)
+    """How long cycles took, from the first reading to the plan."""
+    late_seconds: Distribution = field(default_factory=Distribution)
+    """How long after they were due cycles began."""
     evictions: Mapping[tuple[str, str], int] = field(default_factory=dict)
     """By (breach, outcome)."""
     kills: Mapping[str, int] = field(default_factory=dict)
@@ -147,6 +158,20 @@ class Shown:
     """None: standalone."""
     counters: Counters = field(default_factory=Counters)
     cost: Cost | None = None
+    configured: Mapping[str, Any] = field(default_factory=dict)
+    """The configuration in force, as it would stand in config.yaml; sizes in bytes."""
+    events: tuple[Event, ...] = ()
+    """The latest that were told or are to be told, newest first."""
+    incidents: tuple[bytes, ...] = ()
+    """The lines of the journal that tell of the latest incidents, oldest first."""
+    trail: tuple[Point, ...] = ()
+    """The last quarter of an hour, oldest first."""
+    peaks: Peaks = field(default_factory=Peaks)
+    """The most that each workload held lately."""
+    neighbours: Mapping[str, Neighbour] = field(default_factory=dict)
+    """How pods fare beside each other, by uid."""
+    vitals: Vitals | None = None
+    """Power mode, temperatures and throttling of the board; None: not known."""
 
     def stale(self, now: float) -> bool:
         """Whether there is no plan that may still be told."""
@@ -155,6 +180,11 @@ class Shown:
     def stale_feeds(self, now: float) -> frozenset[Feed]:
         """What may not be told because a reading that supplies it is stale."""
         return frozenset(feed for reading in self.readings.values() if reading.stale(now) for feed in reading.feeds)
+
+    @property
+    def budgets(self) -> tuple[Advice, ...]:
+        """What to write into each workload. Made when somebody asks."""
+        return advice(self.peaks, self.plan)
 
     @property
     def has_gpu(self) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 
 from aiohttp import http_exceptions, web
 
@@ -12,8 +14,16 @@ from edgeagent.serve.responses import refuse
 ALLOWED = {"Allow": "GET, HEAD"}
 _LONGEST_LINE = 8190
 """Bytes of a request line or a header; a bearer token of a service account is about 1.2 kB."""
-_LATE = b"HTTP/1.1 408 Request Timeout\r\nServer: edgeagent\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+LARGEST_HEAD = 32 * 1024
+"""Bytes of a request line and all headers together. The libraries' own limits would let one connection fill a MiB."""
+_DISCARD = struct.pack("ii", 1, 0)
+"""struct linger: closing throws away what was not sent."""
 _log = logging.getLogger(__name__)
+
+
+def _bare(status: str) -> bytes:
+    """An answer to what is not understood yet."""
+    return f"HTTP/1.1 {status}\r\nServer: edgeagent\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
 
 
 class Speaker(web.RequestHandler):
@@ -33,13 +43,49 @@ class Speaker(web.RequestHandler):
         )
         self.over: asyncio.Future[None] = loop.create_future()
         """Done once the connection is lost."""
+        self.staying: asyncio.Future[None] = loop.create_future()
+        """Done once the answer is one that goes on, and the connection may last."""
+        self.leaving: asyncio.Future[None] = loop.create_future()
+        """Done once such an answer has ended."""
         self.answering = False
         """A whole request has come."""
+        self._heard = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take in what the client sends, which is a request of a limited size and nothing after it."""
+        self._heard += len(data)
+        if self.answering:
+            return
+        if self._heard <= LARGEST_HEAD:
+            super().data_received(data)
+        elif self.transport is not None:
+            self.answering = True
+            self.transport.write(_bare("431 Request Header Fields Too Large"))
+            self.transport.close()
+
+    def stay(self, patience: float) -> None:
+        """The answer goes on. A client that has gone without a word is found out after ``patience`` seconds."""
+        self.staying.set_result(None)
+        told: socket.socket | None = self.transport.get_extra_info("socket") if self.transport else None
+        if told is not None:
+            told.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(patience * 1000))
+
+    def leave(self) -> None:
+        """The answer that went on has ended."""
+        self.leaving.set_result(None)
+
+    def cut(self) -> None:
+        """End the connection. Else the kernel keeps what the client does not read, and offers it for minutes."""
+        if self.transport is not None:
+            told: socket.socket | None = self.transport.get_extra_info("socket")
+            if told is not None and self.answering:
+                told.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _DISCARD)
+            self.transport.abort()
 
     def late(self) -> None:
         """The time of the connection is up: say so to a client that has not finished its request."""
         if self.transport is not None and not self.answering:
-            self.transport.write(_LATE)
+            self.transport.write(_bare("408 Request Timeout"))
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """Say that it is over."""
@@ -56,6 +102,13 @@ class Speaker(web.RequestHandler):
     ) -> web.StreamResponse:
         """Answer what is no request, and what was our fault. Only the latter is worth a line in the log."""
         self.answering = True
+        if not self.staying.done():
+            return self._excuse(request, status, exc)
+        _log.error("a stream for %s failed", request.remote, exc_info=exc)
+        raise ConnectionResetError  # there is an answer already, and no other can follow it
+
+    @staticmethod
+    def _excuse(request: web.BaseRequest, status: int, exc: BaseException | None) -> web.Response:
         if isinstance(exc, http_exceptions.LineTooLong):
             return refuse(431, "header-too-large", "the request line or a header is too long")
         if isinstance(exc, http_exceptions.BadHttpMethod):

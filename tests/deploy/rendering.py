@@ -1,6 +1,7 @@
 """What the files of ``deploy/`` render to, by the real kustomize and the real helm.
 
-After a change of ``deploy/base``, ``python -m tests.deploy.rendering`` writes ``deploy/k3s/edgeagent.yaml`` anew.
+After a change of ``deploy/base``, of the alerts or of the dashboard, ``python -m tests.deploy.rendering`` writes anew
+what is made from them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from tests.deploy import build
+from tests.deploy import build, monitoring
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -117,3 +118,5 @@ def _run(name: str, *arguments: str) -> str:
 if __name__ == "__main__":
     build.build()
     K3S_FILE.write_text(k3s_file())
+    for path, text in monitoring.made().items():
+        path.write_text(text)

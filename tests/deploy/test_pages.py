@@ -33,7 +33,7 @@ def test_each_value_that_is_set_in_a_command_is_one_of_the_chart() -> None:
 
 
 @pytest.mark.usefixtures("tools")
-@pytest.mark.parametrize("content", KUSTOMIZATIONS, ids="+".join)
+@pytest.mark.parametrize("content", KUSTOMIZATIONS, ids=lambda one: "+".join([*one, *one.get("components", ())]))
 def test_each_kustomization_of_the_pages_builds(content: dict[str, Any]) -> None:
     assert content["resources"] == ["deploy/base"]
     components = [path.removeprefix("deploy/components/") for path in content.get("components", ())]

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.usefixtures("tools")
 COMPONENTS: list[tuple[str, dict[str, Any]]] = [
     ("service-account", {"serviceAccount": True}),
     ("pod-monitor", {"podMonitor": {"enabled": True}}),
+    ("alert-rules", {"alertRules": {"enabled": True}}),
+    ("grafana-dashboard", {"grafanaDashboard": {"enabled": True}}),
     ("nvidia-runtime", {"runtimeClassName": "nvidia"}),
     ("gpu-pods", {"gpuPods": {"enabled": True}}),
     ("cuda-context", {"cudaContext": {"enabled": True}}),
@@ -76,6 +78,8 @@ def test_values_that_a_cluster_needs_arrive() -> None:
         "resources": {"limits": {"memory": "128Mi"}},
         "config": {"mode": "enforce"},
         "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}, "tokenSecret": "mine"},
+        "alertRules": {"enabled": True, "labels": {"release": "prometheus"}},
+        "grafanaDashboard": {"enabled": True, "labels": {"grafana_dashboard": "boards"}},
     }
 
     found = objects(chart(values))
@@ -92,6 +96,9 @@ def test_values_that_a_cluster_needs_arrive() -> None:
     assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "ai": "yes"}
     assert found["ConfigMap", NAMESPACE, "edgeagent"]["data"]["config.yaml"]["mode"] == "enforce"
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert found["PrometheusRule", NAMESPACE, "edgeagent"]["metadata"]["labels"]["release"] == "prometheus"
+    dashboard = found["ConfigMap", NAMESPACE, "edgeagent-dashboard"]
+    assert dashboard["metadata"]["labels"] == {"app.kubernetes.io/name": "edgeagent", "grafana_dashboard": "boards"}
     secrets = [source["secret"]["name"] for source in pod["volumes"][0]["projected"]["sources"] if "secret" in source]
     assert secrets == [monitor["spec"]["podMetricsEndpoints"][0]["authorization"]["credentials"]["name"]] == ["mine"]
 
@@ -191,6 +198,8 @@ def test_the_policies_of_the_chart_set_another_class() -> None:
         {"image": {"pullPolicy": "Sometimes"}},
         {"cudaContext": {"gpuMemory": "0.5Gi"}},
         {"podMonitor": {"tokenSecret": ""}},
+        {"alertRules": {"labels": {"release": 1}}},
+        {"grafanaDashboard": {"enabled": "yes"}},
         {"gpuPods": {"runtimeClassName": "it's"}},
         {"runtimeClassName": "It"},
     ],

@@ -27,9 +27,12 @@ TOTAL = 16 * 1024**3
 
 
 class Agent:
-    """``edgeagent run`` on a machine with two cards, whose driver answers what a test says."""
+    """``edgeagent run`` on a machine with two cards, whose driver answers what a test says.
 
-    def __init__(self, folder: Path) -> None:
+    ``more`` are further arguments.
+    """
+
+    def __init__(self, folder: Path, *more: str) -> None:
         self.driver: FakeNvml = build(folder)
         self.host = folder / "host"
         self._run = folder / "run"
@@ -43,7 +46,7 @@ class Agent:
         arguments += ["--state-dir", folder / "state", "--runtime-dir", self._run]
         environment = {**os.environ, **self.driver.environment}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "edgeagent", "run", *map(str, arguments)],
+            [sys.executable, "-m", "edgeagent", "run", *map(str, arguments), *more],
             env={name: text for name, text in environment.items() if name != "KUBECONFIG"},
         )
 

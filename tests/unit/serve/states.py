@@ -7,10 +7,13 @@ from typing import Any
 
 from edgeagent.config import Reserves
 from edgeagent.facts import GPU_MEMORY, ContainerFacts, PodFacts
+from edgeagent.facts.neighbours import Counted, Effect, Figures, Latency, Neighbour
+from edgeagent.facts.vitals import Vitals
 from edgeagent.memory.types import Board, Budget, ContainerUse, Device, PodUse, Pool, Reserve, Usage
 from edgeagent.plan.breaches import PodView
 from edgeagent.plan.pressure import Danger
 from edgeagent.plan.types import Event, Finding, Held, NodeWish, Plan
+from edgeagent.serve.histogram import Distribution
 from edgeagent.serve.shown import (
     ClusterHealth,
     ConfigHealth,
@@ -121,6 +124,35 @@ READINGS = {
     "cgroups": ReadingHealth(succeeded_at=NOW, max_age=10.0, feeds=frozenset({"host"})),
     "nvml": ReadingHealth(succeeded_at=NOW, max_age=10.0, feeds=frozenset({"devices"})),
 }
+NEIGHBOUR = Neighbour(
+    at=NOW,
+    namespace="apps",
+    name="llm",
+    uid="uid-llm",
+    cpu_throttled_ratio=0.25,
+    cpu_stall_ratio=0.5,
+    memory_stall_ratio=0.0,
+    io_stall_ratio=None,
+    gpu_utilization_ratio=0.75,
+    latency=Latency(p50_seconds=0.05, p99_seconds=0.2, requests_per_second=2.0, requests=30.0),
+    since_newcomer=Effect(
+        pod="apps/odd",
+        seconds=61.25,
+        before=Figures(p50_seconds=0.04, cpu_throttled_ratio=0.0),
+        after=Figures(p50_seconds=0.05, cpu_throttled_ratio=0.25),
+    ),
+    counted=Counted(periods=200, throttled=50, throttled_seconds=2.5),
+    stalled={"cpu": 12.5, "memory": 0.0},
+)
+VITALS = Vitals(
+    at=NOW,
+    power_mode="MAXN_SUPER",
+    temperatures=(("cpu-thermal", 49.781), ("cv0-thermal", None)),
+    throttled=True,
+    throttle_reasons=("over-current-oc3",),
+    fan_ratio=0.4,
+    busy={"tegra": 0.413},
+)
 CLUSTER = ClusterHealth(node="n", complete=True, fresh_at=NOW, succeeded_at=NOW - 3, published=True)
 
 
@@ -136,9 +168,16 @@ def shown(**changes: Any) -> Shown:
         readings=READINGS,
         cluster=CLUSTER,
         counters=Counters(
-            cycles=7, evictions={("gpu", "accepted"): 2}, kills={"killed": 3}, api_calls={("PATCH", "200"): 1}
+            cycles=7,
+            cycle_seconds=Distribution((0.5, 1.0), (6, 1, 0), 1.25),
+            late_seconds=Distribution((0.5, 1.0), (7, 0, 0), 0.25),
+            evictions={("gpu", "accepted"): 2},
+            kills={"killed": 3},
+            api_calls={("PATCH", "200"): 1},
         ),
         cost=Cost(resident_bytes=40 * MIB, cpu_seconds=1.5, open_files=20, threads=3, started=WALL - 100),
+        neighbours={NEIGHBOUR.uid: NEIGHBOUR},
+        vitals=VITALS,
     )
     return replace(whole, **changes)
 

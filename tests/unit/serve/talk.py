@@ -74,6 +74,48 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
+class Listening:
+    """A client of the stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+        self.status = 0
+        self.headers: dict[str, str] = {}
+
+    async def begin(self) -> None:
+        """Take in the head of the answer."""
+        head = parse(await self._reader.readuntil(b"\r\n\r\n"))
+        self.status, self.headers = head.status, head.headers
+
+    async def event(self) -> Any:
+        """The next state, or None at the end of the stream."""
+        block = await self._chunk()
+        if not block:
+            return None
+        first, second, *rest = block.decode().split("\n")
+        assert (first, second[:6], rest) == ("event: state", "data: ", ["", ""])
+        return json.loads(second[6:])
+
+    async def _chunk(self) -> bytes:
+        """One piece of a chunked body (RFC 9112, 7.1); none once the last one, of size 0, has come."""
+        size = int(await self._reader.readuntil(b"\r\n"), 16)
+        return (await self._reader.readexactly(size + 2))[:-2]
+
+
+@contextlib.asynccontextmanager
+async def listening(server: Server, tls: ssl.SSLContext | None = None, *, token: str = "") -> AsyncIterator[Listening]:
+    """A client that has asked for the stream and got an answer."""
+    client = Listening(*await connect(server, tls))
+    try:
+        asks = f"Authorization: Bearer {token}\r\n" if token else ""
+        client.writer.write(f"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n{asks}\r\n".encode())
+        await client.begin()
+        yield client
+    finally:
+        client.writer.close()
+
+
 def parse(raw: bytes) -> Answer:
     head, _, body = raw.partition(b"\r\n\r\n")
     first, *rows = head.decode().split("\r\n")

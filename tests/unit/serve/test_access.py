@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ssl
 from pathlib import Path
 
 import pytest
 import trustme
 
-from edgeagent.config import Tls
+from edgeagent.config import Config, Serve, Tls, cross_check
 from edgeagent.errors import ConfigError
+from edgeagent.serve import dashboard
 from edgeagent.serve.bearer import Token
-from edgeagent.serve.http import OPEN, PAGES, Server
+from edgeagent.serve.http import Server
+from edgeagent.serve.pages import FILES, OPEN, PAGES, STREAM
 
 from .states import shown
-from .talk import get, running, send, until
+from .talk import get, listening, running, send, until
 
 
 @pytest.fixture
@@ -45,16 +48,52 @@ async def test_only_the_whole_token_opens(token: Path, header: str, status: int)
     assert answer.status == status
 
 
-async def test_health_is_open_and_everything_else_is_not(token: Path) -> None:
+async def test_health_and_the_files_of_the_dashboard_are_open_and_everything_else_is_not(token: Path) -> None:
     async with running(state=shown(), token_file=str(token)) as server:
-        open_to_all = {path for path in PAGES if (await get(server, path)).status == 200}
+        paths = {*PAGES, *FILES, STREAM}
+        open_to_all = {path for path in paths if (await get(server, path)).status == 200}
         refused = await get(server, "/metrics")
         unknown = await get(server, "/nothing")
 
-    assert open_to_all == OPEN == {"/livez", "/readyz", "/healthz"}
+    assert open_to_all == OPEN == {"/livez", "/readyz", "/healthz", *dashboard.PATHS}
     assert (refused.status, refused.headers["www-authenticate"]) == (401, "Bearer")
     assert unknown.status == 401, "which paths there are is nobody's business either"
     assert b"s3cret" not in refused.body
+
+
+@pytest.mark.parametrize("path", dashboard.PATHS)
+async def test_the_files_of_the_dashboard_hold_nothing_of_the_board(path: str) -> None:
+    async with running() as server:
+        before = await get(server, path)
+        server.show(shown())
+        after = await get(server, path)
+
+    assert before.status == 200
+    assert before.body == after.body
+
+
+async def test_a_token_in_the_address_opens_nothing(token: Path) -> None:
+    """Addresses stand in logs and in histories of browsers."""
+    async with running(state=shown(), token_file=str(token)) as server:
+        answers = [await get(server, f"/api/v1/pods?{name}=s3cret") for name in ("token", "access_token")]
+
+    assert {answer.status for answer in answers} == {401}
+
+
+async def test_the_token_is_compared_in_constant_time(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    real = hmac.compare_digest
+
+    def compare(given: bytes, expected: bytes) -> bool:
+        compared.append((given, expected))
+        return real(given, expected)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    async with running(state=shown(), token_file=str(token)) as server:
+        for given in ("s3cret", "s", "wrong"):
+            await get(server, "/api/v1/pods", Authorization=f"Bearer {given}")
+
+    assert compared == [(given, b"s3cret") for given in (b"s3cret", b"s", b"wrong")]
 
 
 def accepts(token: Token, value: str) -> bool:
@@ -140,6 +179,40 @@ async def test_connections_that_never_shake_hands_do_not_keep_others_out(authori
         for _, writer in silent:
             writer.close()
     assert answer.status == 200
+
+
+@pytest.mark.may_block("the client's TLS context reads the system's certificates")
+async def test_the_stream_over_tls(authority: trustme.CA, tls: Tls) -> None:
+    async with (
+        running(state=shown(), tls=tls) as server,
+        listening(server, client(authority)) as stream,
+    ):
+        event = await stream.event()
+
+    assert (stream.status, event["node"]) == (200, "n")
+
+
+@pytest.mark.parametrize(
+    ("serve", "wanted"),
+    [
+        (Serve(bind="127.0.0.1:9843"), False),
+        (Serve(bind="[::1]:9843"), False),
+        (Serve(bind="localhost:9843"), False),
+        (Serve(bind="0.0.0.0:9843"), True),
+        (Serve(bind="[::]:9843"), True),
+        (Serve(bind="192.168.1.7:9843"), True),
+        (Serve(bind="board-7.lan:9843"), True),
+        (Serve(bind="0.0.0.0:9843", tls=Tls(cert="c", key="k")), False),
+        (Serve(bind="0.0.0.0:9843", token_file="t"), False),
+        (Serve(bind="0.0.0.0:9843", insecure=True), False),
+    ],
+    ids=lambda value: str(value) if isinstance(value, bool) else None,
+)
+def test_another_address_needs_tls_or_a_token_or_the_word_that_it_is_wanted(serve: Serve, *, wanted: bool) -> None:
+    problems = [problem for problem in cross_check(Config(serve=serve)) if problem.startswith("serve.bind")]
+
+    assert bool(problems) == wanted
+    assert all("serve.tls" in one and "serve.token_file" in one and "serve.insecure" in one for one in problems)
 
 
 @pytest.mark.parametrize("broken", ["cert", "key"])

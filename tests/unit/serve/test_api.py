@@ -1,4 +1,4 @@
-"""The API's answers are the explain document's parts, minus what stale readings supplied."""
+"""The API's answers are the explain document's parts without what stale readings supplied, and what is kept beside."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from typing import Any
 
 import pytest
 
-from edgeagent.plan import explain
+from edgeagent.config import Config, plain
+from edgeagent.plan import explain, history
 from edgeagent.serve import api
+from edgeagent.serve.look import Look
+from edgeagent.serve.trail import Trail
+from edgeagent.system import journal
+from tests.unit.plan.test_history import decision, outcome, owed
+from tests.unit.plan.test_history import told as told_event
 
-from .states import DISCRETE, MIB, NOW, PLAN, reading, shown
+from .states import DISCRETE, MIB, NOW, PLAN, WALL, reading, shown
 
 
 def get(name: str, **changes: Any) -> Any:
-    status, body = api.answer(name, shown(**changes), NOW)
+    status, body = api.answer(name, Look(shown(**changes), NOW, WALL))
     assert status == 200
     return body
 
@@ -26,6 +32,7 @@ def get(name: str, **changes: Any) -> Any:
         ("pools", ["pools"]),
         ("pods", ["pods"]),
         ("plan", ["plan"]),
+        ("findings", ["findings"]),
     ],
 )
 def test_the_parts_are_those_of_the_explain_document(name: str, keys: list[str]) -> None:
@@ -37,14 +44,14 @@ def test_the_parts_are_those_of_the_explain_document(name: str, keys: list[str])
 @pytest.mark.parametrize("name", api.PARTS)
 def test_no_answer_before_the_first_reading(name: str) -> None:
     for state in (None, shown(plan=None)):
-        status, body = api.answer(name, state, NOW)
+        status, body = api.answer(name, Look(state, NOW, WALL))
 
         assert (status, list(body), body["reasons"][0]["name"]) == (503, ["status", "reasons"], "first-reading")
 
 
 @pytest.mark.parametrize("name", api.PARTS)
 def test_no_answer_from_a_sample_that_is_too_old(name: str) -> None:
-    status, body = api.answer(name, shown(), NOW + 11)
+    status, body = api.answer(name, Look(shown(), NOW + 11, WALL))
 
     assert (status, body["reasons"][0]["name"]) == (503, "sample-stale")
     assert "11 s old" in body["reasons"][0]["message"]
@@ -101,3 +108,57 @@ def test_a_terminating_pod_stays_terminating() -> None:
     (pod,) = get("pods", plan=leaving, **stale("nvmap"))["pods"]
 
     assert (pod["state"], pod["reason"], pod["gpu_bytes"]) == ("terminating", "r", None)
+
+
+# --- what is kept beside the last sample ----------------------------------------------------
+
+EVENT = PLAN.events[0]
+
+
+@pytest.mark.parametrize("name", api.KEPT)
+def test_what_is_kept_is_told_however_old_the_sample_is_and_not_before_the_first_cycle(name: str) -> None:
+    look = Look(shown(plan=None), NOW, WALL)
+
+    assert api.answer(name, look) == api.answer(name, Look(shown(), NOW, WALL))
+    assert list(api.answer(name, look)[1]) == [name]
+    status, body = api.answer(name, Look(None, NOW, WALL))
+    assert (status, body["reasons"][0]["name"]) == (503, "first-reading")
+
+
+def test_events_have_the_time_at_which_they_happened() -> None:
+    """By the seconds since boot; those of an earlier boot by the clock of that time."""
+    events = (replace(EVENT, at=NOW - 20), replace(EVENT, at=NOW, wall=WALL - 3600), replace(EVENT, at=None))
+
+    told = get("events", events=events)["events"]
+
+    # WALL is 22:13:20.
+    assert [one["at"] for one in told] == ["2023-11-14T22:13:00.000Z", "2023-11-14T21:13:20.000Z", None]
+    assert told[0] == {"at": told[0]["at"], "reason": "MemoryBudgetExceeded", "regarding": "pod apps/llm", "note": "n"}
+
+
+def test_incidents_are_those_of_the_history_command_newest_first() -> None:
+    records = [decision(), owed(), outcome(), decision(id="two"), told_event()]
+
+    (second, first) = get("incidents", incidents=tuple(map(journal.encoded, records)))["incidents"]
+
+    assert (first, second) == history.joined(records).incidents
+    assert first["events"][0]["ending"] == "told"
+
+
+def test_the_configuration_is_told_whole() -> None:
+    values = plain(Config(mode="observe"))
+
+    assert get("config", configured=values)["config"] == {
+        "digest": "abc123",
+        "last_reload_ok": True,
+        "values": values,
+    }
+
+
+def test_history_ends_at_the_time_of_the_request() -> None:
+    trail = Trail()
+    trail.take(shown(), NOW)
+
+    told = get("history", trail=trail.points)["history"]
+
+    assert (told["ages_seconds"], told["usable_bytes"]) == ([0], [700 * MIB])

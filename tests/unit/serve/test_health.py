@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,59 @@ def test_verbose_says_what_a_board_cannot_give() -> None:
     )
 
     assert status == 200
-    assert {"name": "reading-stale:nvmap", "ok": True, "message": "not here"} in body["checks"]
+    told = {"name": "reading-stale:nvmap", "ok": True, "message": "not here"}
+    assert {**told, "age_seconds": None, "allowed_seconds": 10} in body["checks"]
+
+
+def checks(state: Shown, **options: Any) -> dict[str, dict[str, Any]]:
+    listed = health.readyz(state, NOW, verbose=True, **options)[1]["checks"]
+    return {check.pop("name"): check for check in listed}
+
+
+def test_verbose_tells_the_age_of_loops_readings_sample_and_view() -> None:
+    loops = {"cycle": LoopHealth(beat_at=NOW - 2, allowed=30), "reconcile": LoopHealth(beat_at=NEVER, allowed=30)}
+    readings = reading("nvmap", succeeded_at=NOW - 11)
+    told = checks(shown(at=NOW - 4, loops=loops, readings=readings, cluster=cluster(fresh_at=NOW - 1)))
+
+    ages = {name: (check["age_seconds"], check["allowed_seconds"]) for name, check in told.items() if len(check) > 2}
+    assert ages == {
+        "loop-stalled:cycle": (2, 30),
+        "loop-stalled:reconcile": (None, 30),
+        "sample-stale": (4, 10),
+        "reading-stale:meminfo": (0, 10),
+        "reading-stale:nvmap": (11, 10),
+        "reading-stale:cgroups": (0, 10),
+        "reading-stale:nvml": (0, 10),
+        "view-stale": (1, 10),
+    }
+    assert told["loop-stalled:reconcile"]["message"] == "it has ended, and only a restart brings it back"
+    assert told["cluster-unreachable"] == {"ok": True, "message": "the last good answer came 3 s ago"}
+
+
+def test_what_is_excluded_does_not_count_and_is_marked() -> None:
+    state = shown(cluster=cluster(published=False, complete=False))
+    status, body = health.readyz(state, NOW, without={"not-published", "no-such-check"})
+
+    assert (status, [reason["name"] for reason in body["reasons"]]) == (503, ["view-incomplete"])
+    assert health.readyz(state, NOW, without={"not-published", "view-incomplete"})[0] == 200
+    assert checks(state, without={"not-published"})["not-published"] == {"ok": True, "message": "excluded"}
+
+
+def test_a_restart_that_would_help_can_be_excluded_too() -> None:
+    state = shown(loops={"cycle": LoopHealth(beat_at=NOW - 31, allowed=30)})
+
+    assert health.livez(state, NOW)[0] == 503
+    assert health.livez(state, NOW, without={"loop-stalled:cycle"})[0] == 200
+
+
+def test_lines_are_one_word_while_all_is_well() -> None:
+    _, body = health.readyz(shown(), NOW, verbose=True)
+
+    assert health.lines("readyz", body, verbose=False) == b"ok\n"
+    rows = health.lines("readyz", body, verbose=True).decode().splitlines()
+    assert len(rows) == len(body["checks"]) + 1
+    assert rows[-1] == "readyz check passed"
+    assert "[+]cluster-unreachable ok: the last good answer came 3 s ago" in rows
 
 
 def test_loops_that_turn_after_the_last_cycle_are_seen() -> None:

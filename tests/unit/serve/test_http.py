@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from pathlib import Path
 
 import pytest
 
 from edgeagent.errors import ConfigError
-from edgeagent.serve import api, metrics
-from edgeagent.serve.http import PAGES, Server
+from edgeagent.serve import api, dashboard, metrics
+from edgeagent.serve.http import Server
+from edgeagent.serve.look import Look
+from edgeagent.serve.pages import DOCUMENT, FILES, PAGES, file
 
 from .states import MIB, NOW, WALL, cluster, shown
-from .talk import get, parse, running, send
+from .talk import connect, get, parse, running, send
 
 
 async def test_every_page_before_and_after_the_first_cycle() -> None:
@@ -23,10 +26,33 @@ async def test_every_page_before_and_after_the_first_cycle() -> None:
         after = {path: (await get(server, path)).status for path in PAGES}
 
     assert before.pop("/readyz") == 503
-    assert {before.pop(path) for path in ("/livez", "/healthz", "/metrics")} == {200}
+    assert {before.pop(path) for path in ("/livez", "/healthz", "/metrics", "/api/v1/state")} == {200}
     assert set(before.values()) == {503}
     assert set(after.values()) == {200}
-    assert {f"/api/v1/{name}" for name in ("board", "pools", "pods", "plan")} == set(before)
+    sampled = {"board", "pools", "pods", "plan", "findings"}
+    kept = {"events", "incidents", "history", "config", "budgets", "neighbours", "vitals"}
+    assert {f"/api/v1/{name}" for name in sampled | kept} == set(before)
+
+
+async def test_the_openapi_document_is_served_as_it_is() -> None:
+    async with running() as server:
+        answer = await get(server, "/openapi.json")
+
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json; charset=utf-8")
+    assert answer.body == await asyncio.to_thread(DOCUMENT.read_bytes)
+
+
+@pytest.mark.parametrize("path", dashboard.PATHS)
+async def test_the_files_of_the_dashboard_are_served_with_a_policy_of_their_own(path: str) -> None:
+    async with running() as server:
+        answer = await get(server, path)
+
+    found = await asyncio.to_thread(file, path)
+    assert found
+    content_type, body, headers = found
+    assert (answer.status, answer.headers["content-type"], answer.body) == (200, content_type, body)
+    assert answer.headers["content-security-policy"] == headers["Content-Security-Policy"] == dashboard.POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 async def test_health_api_and_metrics_are_those_of_what_was_shown() -> None:
@@ -38,12 +64,30 @@ async def test_health_api_and_metrics_are_those_of_what_was_shown() -> None:
         scraped = await get(server, "/metrics")
 
     assert (ready.status, [reason["name"] for reason in ready.json["reasons"]]) == (503, ["not-published"])
-    assert {"name": "sample-stale", "ok": True, "message": ""} in verbose.json["checks"]
-    assert pods.json == api.answer("pods", state, NOW)[1]
+    told = {"name": "sample-stale", "ok": True, "message": "", "age_seconds": 0, "allowed_seconds": 10}
+    assert told in verbose.json["checks"]
+    assert pods.json == api.answer("pods", Look(state, NOW, WALL))[1]
     assert pods.json["pods"][1]["gpu_bytes"] == 2900 * MIB
     assert scraped.body == metrics.text(state, NOW, WALL)
     assert scraped.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert pods.headers["content-type"] == "application/json; charset=utf-8"
+
+
+async def test_health_as_lines_of_text_for_those_who_ask_for_them() -> None:
+    state = shown(cluster=cluster(published=False, complete=False))
+    async with running(state=state) as server:
+        short = await get(server, "/livez", Accept="text/plain")
+        failed = await get(server, "/readyz?exclude=not-published", Accept="text/plain")
+        probe = await get(server, "/readyz?exclude=not-published&exclude=view-incomplete", Accept="*/*")
+
+    assert (short.status, short.body, short.headers["content-type"]) == (200, b"ok\n", "text/plain; charset=utf-8")
+    assert failed.status == 503
+    rows = failed.body.decode().splitlines()
+    assert "[+]loop-stalled:cycle ok" in rows
+    assert "[-]view-incomplete failed: own node and own pods were not listed yet" in rows
+    assert "[+]not-published excluded: ok" in rows
+    assert rows[-1] == "readyz check failed"
+    assert (probe.status, probe.json) == (200, {"status": "ok", "reasons": []})
 
 
 async def test_json_is_compact_and_headers_tell_browsers_to_keep_off() -> None:
@@ -61,7 +105,7 @@ async def test_json_is_compact_and_headers_tell_browsers_to_keep_off() -> None:
     assert {name: answer.headers.get(name) for name in wanted} == wanted
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/api/v1/pods", "/livez"])
+@pytest.mark.parametrize("path", sorted({*PAGES, *FILES}))
 async def test_head_is_get_without_the_body(path: str) -> None:
     async with running(state=shown()) as server:
         whole = await get(server, path)
@@ -89,7 +133,17 @@ async def test_a_body_is_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/livez/", "/api/v1", "/api/v2/pods", "/debug/pprof", "/metrics/..%2f..%2fetc/passwd"]
+    "path",
+    [
+        "//",
+        "/livez/",
+        "/dashboard",
+        "/api/v1/stream/",
+        "/api/v1",
+        "/api/v2/pods",
+        "/debug/pprof",
+        "/metrics/..%2f..%2fetc/passwd",
+    ],
 )
 async def test_unknown_paths(path: str) -> None:
     async with running(state=shown()) as server:
@@ -165,6 +219,39 @@ async def test_what_is_no_request(raw: bytes, status: int, caplog: pytest.LogCap
     assert not received or parse(received).status == status
     assert other.status == 200
     assert not caplog.records, "strangers must not fill the log"
+
+
+async def test_the_head_of_a_request_is_limited_as_a_whole() -> None:
+    """A hundred headers of 300 bytes are 30 kB, of 400 bytes 40 kB; the limit is 32 KiB."""
+
+    def request(size: int) -> bytes:
+        headers = (b"X-%02d: " % number + b"a" * (size - 8) for number in range(100))
+        return b"\r\n".join([b"GET /livez HTTP/1.1", b"Host: localhost", *headers, b"", b""])
+
+    async with running(state=shown()) as server:
+        small = await send(server, request(300))
+        large = await send(server, request(400))
+
+    assert parse(small).status == 200
+    # A client that is still sending may see a reset in place of the answer.
+    assert not large or parse(large).status == 431
+
+
+async def test_a_head_without_an_end_is_not_kept() -> None:
+    async with running(state=shown()) as server:
+        reader, writer = await connect(server)
+        writer.write(b"GET /livez HTTP/1.1\r\n")
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while not reader.at_eof():
+                writer.write(b"X: " + b"a" * 1000 + b"\r\n")
+                sent += 1005
+                await writer.drain()
+                await asyncio.sleep(0)
+        writer.close()
+
+    # Buffers of the kernel take a few hundred kB; what is refused comes after 32 KiB, and not after 10 s.
+    assert sent < 10_000_000
 
 
 async def test_a_pipelined_second_request_is_not_answered() -> None:

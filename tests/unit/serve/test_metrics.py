@@ -10,6 +10,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edgeagent.facts import GPU_MEMORY
 from edgeagent.serve import metrics
+from edgeagent.serve.histogram import Histogram
+from edgeagent.serve.metrics.exposition import render
+from edgeagent.serve.metrics.families import gauge
+from edgeagent.serve.metrics.page import families
+from edgeagent.serve.shown import Counters, LoopHealth
 
 from .states import BOARD, DISCRETE, MIB, NOW, PLAN, WALL, cluster, reading, shown
 
@@ -104,7 +109,7 @@ def test_series_of_a_stale_reading_disappear(name: str) -> None:
 
 
 def test_everything_of_the_plan_disappears_with_an_old_sample() -> None:
-    series = scrape(NOW + 11)
+    series = scrape(NOW + 36)  # what is watched beside it is told for 35 s
 
     assert not {name for name in names(series) if name.startswith(("pool_", "pod", "host_", "board_", "reserve_"))}
     assert value(series, "sample_timestamp_seconds") == WALL
@@ -174,4 +179,102 @@ def test_before_the_first_cycle_only_the_agent_itself_is_told() -> None:
     text = metrics.text(None, NOW, WALL).decode()
 
     told = {family.name for family in text_string_to_metric_families(text)}
-    assert told == {"edgeagent_build_info", "edgeagent_ready"}
+    assert told == {
+        "edgeagent_build_info",
+        "edgeagent_ready",
+        "edgeagent_unready_reason",
+        "edgeagent_streams",
+    }
+
+
+def test_each_reason_of_readyz_is_a_series() -> None:
+    well = scrape()
+    hung = scrape(readings=reading("nvml", waiting_since=NOW - 120), cluster=cluster(published=False))
+
+    assert "unready_reason" not in names(well)
+    assert {dict(labels)["reason"] for name, labels in hung if name == "edgeagent_unready_reason"} == {
+        "nvml-stalled",
+        "not-published",
+    }
+
+
+def test_what_never_happened_is_counted_as_0_so_that_the_first_time_is_an_increase() -> None:
+    series = scrape()
+
+    # four breaches, nine outcomes; seven ends of a kill
+    assert sum(name == "edgeagent_evictions_total" for name, _ in series) == 36
+    assert sum(name == "edgeagent_kills_total" for name, _ in series) == 7
+    assert value(series, "evictions_total", breach="shared", outcome="accepted") == 0
+    assert value(series, "kills_total", outcome="killed") == 3
+    assert value(series, "kills_total", outcome="refused") == 0
+
+
+def test_pods_of_no_state_are_0_only_while_pods_are_known() -> None:
+    assert value(scrape(), "pods", state="terminating") == 0
+    assert "pods" not in names(scrape(plan=replace(PLAN, pods=(), listed=False)))
+
+
+def test_cycles_are_counted_by_how_long_they_took_and_how_late_they_began() -> None:
+    took, late = Histogram((0.5, 1.0)), Histogram((0.5, 1.0))
+    for seconds in (0.25, 0.5, 0.75, 4.0):
+        took.observe(seconds)
+    late.observe(0.0)
+
+    series = scrape(counters=Counters(cycle_seconds=took.taken(), late_seconds=late.taken()))
+
+    # An upper end belongs to its bucket, and each bucket holds those before it.
+    taken = [value(series, "cycle_duration_seconds_bucket", le=le) for le in ("0.5", "1.0", "+Inf")]
+    assert taken == [2, 3, 4]
+    assert value(series, "cycle_duration_seconds_sum") == 5.5
+    assert value(series, "cycle_duration_seconds_count") == 4
+    assert value(series, "cycle_lag_seconds_bucket", le="0.5") == value(series, "cycle_lag_seconds_count") == 1
+
+
+def test_what_has_ended_has_no_time() -> None:
+    series = scrape(loops={"reconcile": LoopHealth(beat_at=float("-inf"), allowed=30)})
+
+    assert "loop_last_turn_timestamp_seconds" not in names(series)
+
+
+def test_the_text_reads_back_as_what_was_told() -> None:
+    told = [
+        (series.name, dict(zip(series.labels, labels, strict=True)), value)
+        for family in families(shown(), NOW, WALL)
+        for series in family.series
+        for labels, value in series.rows
+    ]
+    text = metrics.text(shown(), NOW, WALL).decode()
+    read = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+    # `product` has quotes and backslashes.
+    assert [(sample.name, sample.labels, sample.value) for sample in read] == told
+    assert {(family.name, family.type) for family in text_string_to_metric_families(text)} >= {
+        ("edgeagent_evictions", "counter"),
+        ("edgeagent_cycle_duration_seconds", "histogram"),
+        ("edgeagent_ready", "gauge"),
+        ("process_cpu_seconds", "counter"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "printed"),
+    [
+        (0, "0"),
+        (-3, "-3"),
+        (True, "1"),
+        (0.1, "0.1"),
+        (1.5, "1.5"),
+        (2**60 + 1, "1152921504606846977"),
+        (1e300, "1e+300"),
+    ],
+)
+def test_numbers_are_printed_without_loss(number: float, printed: str) -> None:
+    text = render([gauge("n", "A number.", [((), number)])]).decode()
+
+    assert text.splitlines()[-1] == f"edgeagent_n {printed}"
+
+
+def test_line_breaks_in_labels_stay_in_their_line() -> None:
+    text = render([gauge("n", "A number.", [(('a"b\\c\nd',), 1)], "l")]).decode()
+
+    assert text.splitlines()[-1] == r'edgeagent_n{l="a\"b\\c\nd"} 1'
