@@ -31,8 +31,12 @@ from edgeagent.reconcile.chronicle import Chronicle
 from edgeagent.reconcile.kill import Killer
 from edgeagent.reconcile.link import Link
 from edgeagent.reconcile.outbox import Outbox
+from edgeagent.reconcile.peaks import PeakKeeper
 from edgeagent.reconcile.reconciler import Reconciler
+from edgeagent.rounds import Rounds
+from edgeagent.serve.histogram import Histogram
 from edgeagent.system import statefile
+from edgeagent.watch.watching import View, Watch
 
 if TYPE_CHECKING:
     import argparse
@@ -91,6 +95,10 @@ class Agent:
         self._kept: dict[str, Any] | None = None
         self._saving: asyncio.Task[None] | None = None
         self.cycles = 0
+        self.cycle_seconds = Histogram()
+        """How long cycles took."""
+        self.late_seconds = Histogram()
+        """How long after they were due cycles began; 0 for those that did not wait for it."""
         self.cycled_at = clock()
         self.now = clock
         self._wall = wall
@@ -99,6 +107,7 @@ class Agent:
         self._options = options
         self.outbox = Outbox(clock=clock, rng=self._rng)
         self.chronicle = Chronicle(options.state_dir, self.outbox, clock=clock, wall=wall)
+        self.peaks = PeakKeeper(options.state_dir, clock=clock, wall=wall)
         files = RootFiles(options.host_root)
         self._killer = Killer(files, clock=clock)
         self.reader = BoardReader(
@@ -107,6 +116,7 @@ class Agent:
             data_dir=config.k3s.data_dir,
             clock=clock,
         )
+        self.watch = Watch(files, self.reader.worker, self._view, clock=clock)
         self.link = Link(
             self._credentials,
             expected=options.kubeconfig is not None or "KUBECONFIG" in os.environ,
@@ -116,41 +126,58 @@ class Agent:
             clock=clock,
         )
 
+        self.rounds = Rounds(
+            files,
+            client=lambda: self.link.client,
+            clock=clock,
+            changed=self._wake,
+            peaks=lambda: self.peaks.peaks,
+        )
+
     async def run(self, stop: asyncio.Event, shown: Callable[[Agent], None]) -> None:
         """Cycle until ``stop`` is set; ``shown`` is called after each cycle."""
         # The first sample tells where K3s keeps its credentials, and which machine this is.
         self.host = await self.reader.sample(())
         await self._remember()
         await self.chronicle.open(self.host.files.boot_id)
+        await self.peaks.open(self._origin(self.host))
         link = asyncio.create_task(self.link.run(), name="cluster link")
         stopping = asyncio.create_task(stop.wait(), name="stop")
+        watch = asyncio.create_task(self.watch.run(), name="watch")
+        rounds = asyncio.create_task(self.rounds.run(), name="rounds")
         try:
             # What runs standalone is to say so from its first cycle on; files are read in no time, if at all.
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.link.looked.wait(), FIRST_LOOK)
             while not stop.is_set():
+                began = self.now()
                 await self.cycle()
+                self.cycle_seconds.observe(self.now() - began)
                 shown(self)
                 await self._pause(stopping)
                 if link.done():
                     link.result()
         finally:
-            for task in (link, stopping):
+            for task in (link, stopping, watch, rounds):
                 task.cancel()
-            await asyncio.gather(link, stopping, return_exceptions=True)
+            await asyncio.gather(link, stopping, watch, rounds, return_exceptions=True)
             await self._saved()
             self._keep(last=True)
             await self._saved()
             await self.chronicle.close()
+            await self.peaks.close()
             self.reader.close()
 
     async def cycle(self) -> Plan:
         """Read, decide and hand over once."""
         host = await self._read()
         now = self.now()
-        self.state, self.plan = decide(self.state, self._facts(host, now), now)
+        facts = self._facts(host, now)
+        self.state, self.plan = decide(self.state, facts, now)
+        self.rounds.saw(facts, self.plan)
         await self._kill(self.plan)
         self._chronicle(self.plan, host)
+        self.peaks.saw(self.plan, host.attributed_at, self.config.sampling.max_age)
         self.hand_over(self.plan)
         self._keep()
         self.cycles += 1
@@ -170,9 +197,23 @@ class Agent:
         cluster = self.link.facts(self.now())
         return tuple(pod.cgroup_uid for pod in (cluster.pods or ())) if cluster else ()
 
+    def _view(self) -> View | None:
+        """What the watch looks at, while there is time for what no decision needs."""
+        if self.host is None or not cadence.calm(self.plan):
+            return None
+        cluster = self.link.facts(self.now())
+        return View(self.host, cluster.pods if cluster else None, self.config.vitals.jtop)
+
     def _facts(self, host: HostFacts, now: float) -> Facts:
         own_pod = os.environ.get("POD_UID")
-        return Facts(wall=self._wall(), config=self.config, host=host, cluster=self.link.facts(now), own_pod=own_pod)
+        return Facts(
+            wall=self._wall(),
+            config=self.config,
+            host=host,
+            cluster=self.link.facts(now),
+            own_pod=own_pod,
+            findings=self.rounds.findings,
+        )
 
     async def _kill(self, plan: Plan) -> None:
         """The last resort, before all else; a board whose memory ends while nobody is killed is told of in the log."""
@@ -219,6 +260,7 @@ class Agent:
             await asyncio.wait({woken, stopping}, timeout=rest, return_when=asyncio.FIRST_COMPLETED)
         finally:
             woken.cancel()
+        self.late_seconds.observe(max(0.0, self.now() - due))
         self._wake.clear()
 
     async def _remember(self) -> None:

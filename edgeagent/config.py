@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -154,6 +154,13 @@ class Labels:
 
 
 @dataclass(frozen=True, slots=True)
+class Vitals:
+    """The board's health, for people: ``jtop`` asks jetson-stats too, in a process of its own."""
+
+    jtop: bool = _setting(checks.boolean, default=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """Everything an operator may set."""
 
@@ -168,6 +175,20 @@ class Config:
     sampling: Sampling = field(default_factory=Sampling)
     serve: Serve = field(default_factory=Serve)
     labels: Labels = field(default_factory=Labels)
+    vitals: Vitals = field(default_factory=Vitals)
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """The configuration, or a section of it, as it would stand in a file: every key, sizes in bytes."""
+    return {item.name: _plain(item, getattr(config, item.name)) for item in fields(config)}
+
+
+def _plain(item: Field[Any], value: Any) -> Any:
+    if is_dataclass(value):
+        return plain(value)
+    if item.metadata.get("check") is checks.duration:
+        return f"{value:f}".rstrip("0").rstrip(".") + "s"
+    return list(value) if isinstance(value, tuple) else value
 
 
 # --- reading it ----------------------------------------------------------------------

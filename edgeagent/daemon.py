@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace, load: Callable[[], Config]) -> int:
     if not options.host_root.is_dir():
         raise InputError(f"{options.host_root}: is no directory")
     runtime = dirs.prepare(dirs.runtime(options.runtime_dir, os.environ))
+    shield.one_heap()
     with lock.only_instance(runtime):
         dirs.forget_address(runtime)  # that of a process which was killed
         writer = logs.start("INFO", os.environ)

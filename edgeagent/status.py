@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import psutil
-
+from edgeagent.config import plain
 from edgeagent.facts import HostFacts, Reading
 from edgeagent.serve.cost import measure
 from edgeagent.serve.shown import (
@@ -22,9 +21,11 @@ from edgeagent.serve.shown import (
     Refused,
     Shown,
 )
+from edgeagent.serve.trail import Trail
 
 if TYPE_CHECKING:
     from edgeagent.agent import Agent
+    from edgeagent.config import Config
     from edgeagent.plan.types import Plan
     from edgeagent.reconcile.node import NodeOutcome
 
@@ -33,6 +34,15 @@ SLOWEST_CYCLE = 30.0
 """Seconds without a completed cycle after which only a restart helps; at least ten intervals."""
 COST_SECONDS = 10.0
 """How often the agent looks at its own cost."""
+
+
+class _Configured:
+    """A configuration as it is told. It is looked at once: it changes with a reload only."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.digest = hashlib.sha256(repr(config).encode()).hexdigest()
+        self.values = plain(config)
 
 
 class Status:
@@ -46,32 +56,41 @@ class Status:
         self.reload_ok = True
         self._lost_log_lines = lost_log_lines
         self._agent = agent
-        self._process = psutil.Process()
         self._cost_at = float("-inf")
         self._last_cost: Cost | None = None
         self._succeeded: dict[str, float] = {}
         self._published = False
         self._unknown_pods = 0
+        self._trail = Trail()
+        self._configured = _Configured(agent.config)
 
     def shown(self) -> Shown:
         """The state after the cycle that has just ended."""
         agent, plan = self._agent, self._agent.plan
         if plan is not None:
             self._unknown_pods += sum(view.state == "unknown" for view in plan.pods)
-        return Shown(
+        if self._configured.config is not agent.config:
+            self._configured = _Configured(agent.config)
+        shown = Shown(
             plan=plan,
             at=agent.host.attributed_at if agent.host else 0.0,
             max_age=agent.config.sampling.max_age,
             settings=agent.config.reserves,
-            config=ConfigHealth(
-                digest=hashlib.sha256(repr(agent.config).encode()).hexdigest(), last_reload_ok=self.reload_ok
-            ),
+            config=ConfigHealth(digest=self._configured.digest, last_reload_ok=self.reload_ok),
             loops=dict(self._loops()),
             readings=dict(self._readings(agent.host, plan)) if agent.host and plan else {},
             cluster=self._cluster(plan),
             counters=self._counters(),
             cost=self._cost(),
+            configured=self._configured.values,
+            events=tuple(reversed(agent.outbox.latest)),
+            incidents=agent.chronicle.latest.lines,
+            peaks=agent.peaks.peaks,
+            neighbours=agent.watch.neighbours,
+            vitals=agent.watch.vitals,
         )
+        self._trail.take(shown, agent.now())
+        return replace(shown, trail=self._trail.points)
 
     def _loops(self) -> Iterator[tuple[str, LoopHealth]]:
         allowed = max(SLOWEST_CYCLE, 10 * self._agent.config.sampling.interval)
@@ -143,13 +162,15 @@ class Status:
 
     def _cost(self) -> Cost | None:
         if self._agent.now() - self._cost_at >= COST_SECONDS:
-            self._cost_at, self._last_cost = self._agent.now(), measure(self._process)
+            self._cost_at, self._last_cost = self._agent.now(), measure()
         return self._last_cost
 
     def _counters(self) -> Counters:
         agent, client, reconciler = self._agent, self._agent.link.client, self._agent.link.reconciler
         return Counters(
             cycles=agent.cycles,
+            cycle_seconds=agent.cycle_seconds.taken(),
+            late_seconds=agent.late_seconds.taken(),
             evictions=dict(agent.evictions),
             kills=dict(agent.kills),
             api_calls=dict(client.calls) if client else {},

@@ -27,8 +27,9 @@ def main() -> None:
         for python in PYTHONS:
             for machine in MACHINES.values():
                 requirements = folder / f"{python}-{machine}.txt"
-                platform = ["--python-platform", f"{machine}-manylinux_2_28"]
-                _compile(folder, platform, ROOT / "pyproject.toml", python, requirements)
+                # The extra as make-venv has it.
+                options = ["--extra", "top", "--python-platform", f"{machine}-manylinux_2_28"]
+                _compile(folder, options, ROOT / "pyproject.toml", python, requirements)
                 wheels.resolve(requirements, python, machine, found)
         # pip comes along, so that a board needs none.
         tools.pip(tools.python(), "download", "--no-deps", "--only-binary=:all:", "--dest", found, "pip")

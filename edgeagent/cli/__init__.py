@@ -13,13 +13,28 @@ import sys
 from collections.abc import Sequence
 
 from edgeagent import __version__
-from edgeagent.cli import config, demo, explain, fleet, history, install, record, run, uninstall
+from edgeagent.cli import (
+    budgets,
+    completion,
+    config,
+    demo,
+    doctor,
+    explain,
+    fleet,
+    history,
+    install,
+    record,
+    run,
+    status,
+    top,
+    uninstall,
+)
 from edgeagent.cli.arguments import ALREADY_RUNNING, OK, PROBLEMS, USAGE, Parser
 from edgeagent.errors import AlreadyRunningError, EdgeAgentError, InputError
 
 __all__ = ["ALREADY_RUNNING", "OK", "PROBLEMS", "USAGE", "main"]
 
-COMMANDS = (run, demo, explain, history, record, fleet, config, install, uninstall)
+COMMANDS = (run, demo, status, top, budgets, explain, doctor, history, record, fleet, config, install, uninstall)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,4 +81,5 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)
+    completion.add(commands, parser)
     return parser

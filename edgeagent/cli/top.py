@@ -61,8 +61,8 @@ def _top(arguments: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] == "edgeagent":
             raise
         raise InputError(
-            "a live page needs the library rich. From the Debian package or the offline bundle: install a newer one, which "
-            "brings it. With pip: pip install 'edgeagent[top]'. In the container image, and anywhere: edgeagent top --once"
+            "a live page needs rich. The Debian package and the offline bundle bring it: install the newest. "
+            "With pip: pip install 'edgeagent[top]'. The container image has none: edgeagent top --once"
         ) from error
     with contextlib.suppress(KeyboardInterrupt):
         screen.run(watcher, watcher.look(), arguments.sort, arguments.interval, style)

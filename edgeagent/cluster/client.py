@@ -159,6 +159,26 @@ class Client:
             raise UnreachableError(f"{send.what}: the answer is not an object of the API: {text[:64]!r}")
         return answer
 
+    async def text(self, path: str, params: Mapping[str, str], *, most: int, timeout: float) -> bytes:
+        """The first ``most`` bytes of an answer that is no object, as a log is; the rest is not waited for.
+
+        ``timeout`` is the seconds that the whole exchange may take.
+
+        Raises:
+            NoCredentialsError, UnreachableError, AnswerError: as :meth:`request`.
+        """
+        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
+        send = _Send("GET", "GET", path, params, {"Accept": "*/*"}, None, limits)
+        response = await self._answered(send)
+        found = b""
+        try:
+            with self._reaching(send):
+                while len(found) < most and (more := await response.content.read(most - len(found))):
+                    found += more
+        finally:
+            response.close()
+        return found
+
     @contextlib.asynccontextmanager
     async def watch(self, path: str, params: Mapping[str, str], *, longest: float) -> AsyncIterator[WatchStream]:
         """Open a watch, for at most ``longest`` seconds; leaving the context closes it.

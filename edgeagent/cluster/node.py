@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgeagent.cluster import objects
+from edgeagent.cluster.placement import taints
 from edgeagent.facts import PREFIX, NodeFacts
 
 
@@ -36,6 +37,8 @@ def _node(obj: Mapping[str, Any]) -> NodeFacts:
         machine_id=objects.mapping(status.get("nodeInfo")).get("machineID") or None,
         version=str(metadata.get("resourceVersion") or ""),
         managers=_managers(metadata.get("managedFields")),
+        taints=objects.lenient(lambda: taints(objects.mapping(obj.get("spec")).get("taints")), ()),
+        kubelet_version=objects.mapping(status.get("nodeInfo")).get("kubeletVersion") or None,
     )
 
 

@@ -27,6 +27,14 @@ def read(kind: str, obj: Any, parse: Callable[[Mapping[str, Any]], T]) -> T:
         raise ObjectError(f"{kind} {_name(obj)} is not understood: {type(error).__name__}: {error}") from error
 
 
+def lenient(parse: Callable[[], T], default: T) -> T:
+    """``parse()``, or ``default`` for a shape that it trips over: what no decision rests on must not lose an object."""
+    try:
+        return parse()
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return default
+
+
 def _name(obj: Any) -> str:
     metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
     name = metadata.get("name") if isinstance(metadata, Mapping) else None

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from edgeagent import quantity
-from edgeagent.cluster import objects
-from edgeagent.facts import PREFIX, ContainerFacts, ContainerKind, PodFacts
+from edgeagent.cluster import accounts, injection, objects
+from edgeagent.cluster.placement import placement
+from edgeagent.facts import PREFIX, ContainerFacts, ContainerKind, Placement, PodFacts
 
 _KEPT_ANNOTATIONS = (
     PREFIX,
+    # Devices by their CDI name, for containerd itself (cdi.k8s.io/) and for NVIDIA's NRI plug-in.
+    "cdi.k8s.io/",
+    "nvidia.cdi.k8s.io/",
     # How other ways of sharing a GPU say what a pod needs; read, never written.
     "nvidia.com/",
     "gpu-fraction",
@@ -23,6 +29,7 @@ _KEPT_ANNOTATIONS = (
     "sharedgpu/",
     "tensor-fusion.ai/",
 )
+VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 _MIRROR = "kubernetes.io/config.mirror"
 _CONFIG_HASH = "kubernetes.io/config.hash"
 _DEFAULT_GRACE = 30
@@ -69,6 +76,7 @@ def _pod(obj: Mapping[str, Any]) -> PodFacts:
         priority=int(spec.get("priority") or 0),
         owner=_owner(metadata),
         mirror=mirror,
+        ip=status.get("podIP") or None,
         annotations={key: text for key, text in annotations.items() if key.startswith(_KEPT_ANNOTATIONS)},
         required_labels=frozenset((*objects.strings(spec.get("nodeSelector")), *expressions)),
         excluded_labels=frozenset(key for key, operator in expressions.items() if operator in _EXCLUDING),
@@ -77,6 +85,12 @@ def _pod(obj: Mapping[str, Any]) -> PodFacts:
         pod_requests=requests,
         pod_limits=limits,
         overhead=_amounts(spec.get("overhead")),
+        runtime_class=spec.get("runtimeClassName") or None,
+        groups=objects.lenient(lambda: accounts.groups(spec), ()),
+        strict_groups=objects.lenient(lambda: accounts.strict(spec), default=False),
+        placement=objects.lenient(lambda: placement(spec), Placement()),
+        told=(str(status.get("reason") or ""), str(status.get("message") or "")),
+        unschedulable=objects.lenient(lambda: _unschedulable(status), None),
     )
 
 
@@ -86,7 +100,12 @@ def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[
         statuses = {state["name"]: state for state in objects.sequence(status.get(reported))}
         for container in objects.sequence(spec.get(listed)):
             sidecar = kind == "init" and container.get("restartPolicy") == "Always"
-            yield _container(container, statuses.get(container["name"], {}), "sidecar" if sidecar else kind)
+            found = _container(container, statuses.get(container["name"], {}), "sidecar" if sidecar else kind)
+            none: tuple[str, ...] = ()
+            unsaid: tuple[int | None, int | None] = (None, None)
+            user, group = objects.lenient(partial(accounts.ids, spec, container), unsaid)
+            ways = objects.lenient(partial(injection.ways, spec, container), none)
+            yield replace(found, other_ways=ways, user=user, group=group)
 
 
 def _container(container: Mapping[str, Any], state: Mapping[str, Any], kind: ContainerKind) -> ContainerFacts:
@@ -96,7 +115,7 @@ def _container(container: Mapping[str, Any], state: Mapping[str, Any], kind: Con
     # The API server fills in a missing request from the limit; manifests and recordings may not have passed it.
     requests = {**limits, **_amounts(wanted.get("requests"))}
     running = objects.mapping(objects.mapping(state.get("state")).get("running"))
-    ended = objects.mapping(objects.mapping(state.get("lastState")).get("terminated"))
+    former = objects.mapping(objects.mapping(state.get("lastState")).get("terminated"))
     return ContainerFacts(
         name=objects.text(container["name"]),
         kind=kind,
@@ -104,9 +123,42 @@ def _container(container: Mapping[str, Any], state: Mapping[str, Any], kind: Con
         requests=_larger(requests, _amounts(actual.get("requests")), _amounts(state.get("allocatedResources"))),
         limits=_larger(limits, _amounts(actual.get("limits"))),
         container_id=_id(state),
-        former_id=_id(ended),
+        former_id=_id(former),
         started_at=objects.unix_time(running.get("startedAt")),
+        former_started_at=objects.unix_time(former.get("startedAt")),
+        image=str(container.get("image") or ""),
+        visible_devices=objects.lenient(lambda: _visible_devices(container), None),
+        waiting=objects.lenient(lambda: _waiting(state), None),
+        ended=objects.lenient(lambda: _ended(state), None),
+        restarts=objects.lenient(lambda: int(state.get("restartCount") or 0), 0),
     )
+
+
+def _visible_devices(container: Mapping[str, Any]) -> str | None:
+    """What the manifest sets the variable to that tells NVIDIA's runtime which GPUs a container gets."""
+    named = (one for one in objects.sequence(container.get("env")) if one.get("name") == VISIBLE_DEVICES)
+    return next((str(one.get("value") or "") for one in named if one.get("valueFrom") is None), None)
+
+
+def _waiting(state: Mapping[str, Any]) -> tuple[str, str] | None:
+    found = objects.mapping(objects.mapping(state.get("state")).get("waiting"))
+    return (str(found.get("reason") or ""), str(found.get("message") or "")) if found else None
+
+
+def _ended(state: Mapping[str, Any]) -> tuple[str, int, str] | None:
+    """How it ended, or the run before this one did."""
+    for which in ("state", "lastState"):
+        found = objects.mapping(objects.mapping(state.get(which)).get("terminated"))
+        if found:
+            return str(found.get("reason") or ""), int(found.get("exitCode") or 0), str(found.get("message") or "")
+    return None
+
+
+def _unschedulable(status: Mapping[str, Any]) -> str | None:
+    for condition in map(objects.mapping, objects.sequence(status.get("conditions"))):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or condition.get("reason") or "")
+    return None
 
 
 def _id(state: Mapping[str, Any]) -> str | None:

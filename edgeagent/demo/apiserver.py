@@ -36,6 +36,7 @@ _FIELDS: dict[Kind, Mapping[str, Callable[[Object], str]]] = {
         "metadata.name": lambda item: str(item["metadata"]["name"]),
         "metadata.namespace": lambda item: str(item["metadata"]["namespace"]),
         "spec.nodeName": lambda item: str(item["spec"].get("nodeName", "")),
+        "status.phase": lambda item: str(item.get("status", {}).get("phase", "Pending")),
     },
     EVENTS: {
         "metadata.name": lambda item: str(item["metadata"]["name"]),
@@ -57,6 +58,18 @@ class Request:
     query: Mapping[str, str]
     body: Any
     status: int = 0
+
+
+_NVIDIA = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
+_FIXED: dict[str, Object] = {
+    path: {"kind": f"{kind}List", "apiVersion": version, "metadata": {"resourceVersion": "1"}, "items": items}
+    for path, kind, version, items in (
+        ("/apis/node.k8s.io/v1/runtimeclasses", "RuntimeClass", "node.k8s.io/v1", [_NVIDIA]),
+        ("/apis/apps/v1/daemonsets", "DaemonSet", "apps/v1", []),
+        ("/api/v1/events", "Event", "v1", []),
+    )
+}
+"""What a diagnosis lists, and nobody changes in the demo. RuntimeClasses are as K3s makes them."""
 
 
 class ApiServer:
@@ -126,6 +139,7 @@ class _Routes:
                 web.patch(f"{within}/pods/{{name}}/status", functools.partial(self._patch_status, kind=PODS)),
                 web.patch(f"{events}/{{name}}", functools.partial(self._patch, kind=EVENTS)),
                 web.post(f"{within}/pods/{{name}}/eviction", self._evict),
+                *(web.get(path, functools.partial(_fixed, listed=listed)) for path, listed in _FIXED.items()),
             ]
         )
         return app
@@ -220,6 +234,11 @@ class _Routes:
                     "type": "BOOKMARK",
                     "object": {"kind": kind.name, "apiVersion": kind.api_version, "metadata": metadata},
                 }
+
+
+async def _fixed(_: web.Request, listed: Object) -> web.StreamResponse:
+    """A list that never changes here."""
+    return _answer(listed)
 
 
 def _event(change: Change, selector: Selector) -> Object | None:

@@ -24,7 +24,17 @@ from edgeagent.facts.board import (
     Process,
     RuntimeFacts,
 )
-from edgeagent.facts.cluster import ClusterFacts, ContainerFacts, ContainerKind, NodeFacts, PodFacts
+from edgeagent.facts.cluster import (
+    ClusterFacts,
+    ContainerFacts,
+    ContainerKind,
+    NodeFacts,
+    Placement,
+    PodFacts,
+    Taint,
+    Term,
+)
+from edgeagent.facts.finding import Certainty, Finding, Severity
 from edgeagent.facts.nvml import MigInstance, Nvml, NvmlDevice, NvmlMemory, NvmlProcess, NvmlProcesses
 from edgeagent.facts.reading import Reading
 
@@ -38,11 +48,13 @@ __all__ = [
     "PID_MAX",
     "PREFIX",
     "BoardFiles",
+    "Certainty",
     "CgroupOwner",
     "ClusterFacts",
     "ContainerFacts",
     "ContainerKind",
     "Facts",
+    "Finding",
     "HostFacts",
     "HostProcess",
     "KubeletSettings",
@@ -57,11 +69,15 @@ __all__ = [
     "NvmlMemory",
     "NvmlProcess",
     "NvmlProcesses",
+    "Placement",
     "PodCgroup",
     "PodFacts",
     "Process",
     "Reading",
     "RuntimeFacts",
+    "Severity",
+    "Taint",
+    "Term",
 ]
 
 PREFIX = "edgeagent.dev/"
@@ -84,3 +100,5 @@ class Facts:
     """None: no cluster was found, the agent runs standalone."""
     own_pod: str | None = None
     """UID of the agent's own pod, where it runs in one."""
+    findings: tuple[Finding, ...] = ()
+    """What the last diagnosis found, which is made less often than decisions are."""

@@ -58,6 +58,8 @@ class BoardFiles:
     boot_id: str | None = None
     product: str | None = None
     """DMI product name, for machines without a device tree."""
+    power_mode: str | None = None
+    """The power mode that a Jetson is set to: ``MAXN_SUPER``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +165,10 @@ class PodCgroup:
     exact: bool
     containers: Mapping[str, int | None] = field(default_factory=dict)
     """Host bytes by container id, None where unknown."""
+    path: str = field(default="", compare=False)
+    """Where it lies under the host's root; "" where the pod has no cgroup of its own. It says nothing of the memory."""
+    container_paths: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The same by container id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +188,10 @@ class KubeletSettings:
     """Files that could not be read or parsed, one sentence each."""
     node_name: str | None = None
     """K3s' own ``node-name`` setting."""
+    k3s: bool = field(default=False, compare=False)
+    """K3s runs here, or did; which sets nothing."""
+    external_runtime: str | None = None
+    """K3s was told to use another container runtime than its own: its endpoint, or ``docker``."""
 
 
 @dataclass(frozen=True, slots=True)

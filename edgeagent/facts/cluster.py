@@ -9,6 +9,39 @@ from typing import Any, Literal
 ContainerKind = Literal["regular", "sidecar", "init", "ephemeral"]
 
 
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One requirement on a label of the node, as node affinity has it."""
+
+    key: str
+    operator: str
+    """``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``."""
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node; as a toleration, what a pod puts up with."""
+
+    key: str
+    value: str = ""
+    effect: str = ""
+    """Of a toleration "" for any."""
+    operator: str = "Equal"
+    """Of a toleration: ``Exists`` for any value, and with key "" for any taint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a pod may run."""
+
+    selector: Mapping[str, str] = field(default_factory=dict)
+    """Its nodeSelector."""
+    terms: tuple[tuple[Term, ...], ...] = ()
+    """Required node affinity: one of them has to hold as a whole. () for none."""
+    tolerations: tuple[Taint, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFacts:
     """One container of a pod. Amounts are in bytes (units for resources without a byte unit)."""
@@ -24,6 +57,23 @@ class ContainerFacts:
     """The id that it had before its last restart."""
     started_at: float | None = None
     """Unix time of ``state.running.startedAt``."""
+    former_started_at: float | None = field(default=None, compare=False)
+    """When the run before the last restart began, for a diagnosis alone; None: there was none, or nobody knows."""
+    image: str = field(default="", compare=False)
+    """For a diagnosis alone."""
+    visible_devices: str | None = None
+    """What ``NVIDIA_VISIBLE_DEVICES`` is set to in its manifest; None: it is not, or not by a plain value."""
+    other_ways: tuple[str, ...] = ()
+    """What else in its manifest may give it a device: ``privileged``, ``hostPath /dev``, ``resource claim gpu``."""
+    user: int | None = None
+    """The user that its manifest makes it run as; None: the image says."""
+    group: int | None = None
+    """The same of its first group."""
+    waiting: tuple[str, str] | None = None
+    """(reason, message) of ``state.waiting``: ``CrashLoopBackOff``, ``CreateContainerError`` …"""
+    ended: tuple[str, int, str] | None = None
+    """(reason, exit code, message) of how it, or the run of it before this one, ended."""
+    restarts: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +96,8 @@ class PodFacts:
     """(kind, name) of the controller."""
     mirror: bool = False
     """A static pod's mirror: deleting it changes nothing on the node."""
+    ip: str | None = None
+    """``status.podIP``; the node's own in its network."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     required_labels: frozenset[str] = frozenset()
     """Node label keys that its nodeSelector or required node affinity name."""
@@ -58,6 +110,16 @@ class PodFacts:
     """Pod-level resources (``spec.resources``)."""
     pod_limits: Mapping[str, int] = field(default_factory=dict)
     overhead: Mapping[str, int] = field(default_factory=dict)
+    runtime_class: str | None = None
+    groups: tuple[int, ...] = ()
+    """Groups that all of its containers are in beside their own (``supplementalGroups``, ``fsGroup``)."""
+    strict_groups: bool = False
+    """They are in no group that the image alone names."""
+    placement: Placement = field(default_factory=Placement)
+    told: tuple[str, str] = ("", "")
+    """(reason, message) of its status: ``UnexpectedAdmissionError``, ``OutOfcpu``, ``Evicted`` …"""
+    unschedulable: str | None = None
+    """What the scheduler says about it not being bound; None: it is, or the scheduler has not looked at it yet."""
 
     @property
     def key(self) -> str:
@@ -96,6 +158,9 @@ class NodeFacts:
     """The object's resourceVersion: equal means the same object, nothing else."""
     managers: Mapping[str, str] = field(default_factory=dict)
     """Field manager that last set each of our capacity keys."""
+    taints: tuple[Taint, ...] = ()
+    kubelet_version: str | None = None
+    """As ``v1.35.1+k3s1``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,14 @@ _SOURCE = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
 Kind = Literal["nodes", "pods"]
 
 
+class RefusedError(ClusterError):
+    """The API server answered with an error status, ``code``."""
+
+    def __init__(self, told: str, code: int) -> None:
+        super().__init__(told)
+        self.code = code
+
+
 class Listed(NamedTuple):
     """A complete list."""
 
@@ -75,10 +83,14 @@ class Api:
 
     def list(self, kind: Kind, selector: str | None = None) -> Listed:
         """All objects of a kind, page by page."""
+        return self.listed(f"/api/v1/{kind}", _chosen(kind, selector))
+
+    def listed(self, path: str, chosen: Mapping[str, str]) -> Listed:
+        """All objects at a path, page by page; ``chosen``: selectors of the query."""
         items: list[dict[str, Any]] = []
-        query = {**_chosen(kind, selector), "limit": str(PAGE)}
+        query = {**chosen, "limit": str(PAGE)}
         while True:
-            page = self._object("GET", f"/api/v1/{kind}", query)
+            page = self._object("GET", path, query)
             items += page.get("items") or []
             more = page["metadata"].get("continue")
             if not more:
@@ -178,9 +190,9 @@ def _rows(pieces: Iterator[bytes]) -> Iterator[bytes]:
 def _refused(server: str, code: int, body: bytes) -> ClusterError:
     """An error answer in one line; where rights are missing the server's own words name the verb."""
     if code == HTTPStatus.UNAUTHORIZED:
-        return ClusterError(f"{server}: does not accept these credentials (401)")
+        return RefusedError(f"{server}: does not accept these credentials (401)", code)
     try:
         said = json.loads(body)["message"]
     except (KeyError, TypeError, ValueError):
-        return ClusterError(f"{server}: answers {code}")
-    return ClusterError(f"{server}: answers {code}: {one_line(said)}")
+        return RefusedError(f"{server}: answers {code}", code)
+    return RefusedError(f"{server}: answers {code}: {one_line(said)}", code)

@@ -9,6 +9,7 @@ itself: a docker container, a user's slice.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from edgeagent.facts import CgroupOwner
@@ -23,6 +24,8 @@ _CHOSEN = re.compile(r"pod(?P<uid>[A-Za-z0-9][A-Za-z0-9._-]*)")
 _ABOVE_PODS = re.compile(r"(?:.*-)?(?:kubepods|burstable|besteffort|guaranteed)(?:\.slice)?")
 _CONTAINER = re.compile(r"(?:(?:cri-containerd|crio|docker)-|.*:)?([0-9a-f]{64})(?:\.scope)?")
 _DELETED = " (deleted)"
+_REMEMBERED = 256
+"""Texts of which is known what they name: a process that holds GPU memory seldom changes its cgroup."""
 
 _UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]{1,255}\.(?:slice|service|scope)")
 """systemd.unit(5). Nothing else that may stand in the name of a cgroup can pass for one."""
@@ -57,6 +60,7 @@ def container_id(name: str) -> str | None:
     return match[1] if match else None
 
 
+@functools.lru_cache(_REMEMBERED)
 def owner(content: bytes) -> CgroupOwner | None:
     """The owner that ``/proc/<pid>/cgroup`` names; None for a process outside of all pods.
 
@@ -67,11 +71,13 @@ def owner(content: bytes) -> CgroupOwner | None:
     return next((one for one in found if one), None)
 
 
+@functools.lru_cache(_REMEMBERED)
 def container(content: bytes) -> str | None:
     """The container id in which a path of ``/proc/<pid>/cgroup`` ends; None where none does."""
     return next((found for path in _paths(content) if (found := container_id(path.rpartition("/")[2]))), None)
 
 
+@functools.lru_cache(_REMEMBERED)
 def readable(content: bytes) -> bool:
     """Whether ``/proc/<pid>/cgroup`` tells anything: a path starts at the root (cgroups(7))."""
     return any(path.startswith("/") for path in _paths(content))

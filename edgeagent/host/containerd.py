@@ -8,49 +8,93 @@ runtime is named by the version of the file (containerd, docs/cri/config.md).
 from __future__ import annotations
 
 import fnmatch
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgeagent.facts import RuntimeFacts
+from edgeagent.facts.diagnosis import RuntimeConfig
 from edgeagent.host.files import Files, there
+from edgeagent.host.paths import why
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
-_PLAIN = "/etc/containerd/config.toml"
+PLAIN = "/etc/containerd/config.toml"
+_OTHERS = ("/var/lib/rancher/rke2/agent/etc/containerd/config.toml", "/var/snap/microk8s/current/args/containerd.toml")
+"""Where RKE2 and MicroK8s keep the configuration of a containerd of their own."""
+ONCE = ("default_runtime_name",)
+"""Keys that templates are known to set twice, after which containerd does not start."""
 _V1, _V2, _V3 = "cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"
 _PLUGINS = {"1": (_V1, _V2), "2": (_V2,), "3": (_V3,)}
 """The plug-in that keeps the runtimes, by the file's version. A file without a version is of version 1."""
-_FOLDERS = ("/usr/local/nvidia/toolkit", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+FOLDERS = ("/usr/local/nvidia/toolkit", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """Where a binary without a folder is looked for: the first is where the GPU operator puts it."""
 _DEPTH = 3
 """Steps from file to imported file that are followed, so that files which import each other come to an end."""
 
 
 class _UnreadableError(Exception):
-    """The configuration is not there as a whole, so that nothing is proven by it."""
+    """The configuration is not there as a whole, so that nothing is proven by it. Its text says why."""
+
+    def __init__(self, why: str, *, there: bool = True, twice: str = "") -> None:
+        super().__init__(why)
+        self.there = there
+        self.twice = twice
 
 
-def runtime(files: Files, data_dir: str) -> RuntimeFacts:
-    """The NVIDIA runtimes of K3s' containerd or, where there is no K3s, of the system's own."""
+def place(files: Files, data_dir: str, external: str | None = None) -> str:
+    """The file that the containerd of this node reads: K3s' own or, where there is none, the system's.
+
+    ``external``: the runtime that K3s was told to use in place of its own.
+    """
     own = f"{data_dir}/agent/etc/containerd/config.toml"
-    path = own if there(files, own) or there(files, f"{data_dir}/agent") else _PLAIN
+    if external is not None:
+        return PLAIN
+    if there(files, own) or there(files, f"{data_dir}/agent"):
+        return own
+    return next((path for path in _OTHERS if there(files, path)), PLAIN)
+
+
+def runtime(files: Files, data_dir: str, external: str | None = None) -> RuntimeFacts:
+    """The NVIDIA runtimes of the containerd that runs pods here."""
+    path = place(files, data_dir, external)
+    found = config(files, path)
+    return RuntimeFacts(
+        readable=not found.problem, path=path, nvidia={name: found.runtimes[name] for name in found.nvidia}
+    )
+
+
+def config(files: Files, path: str) -> RuntimeConfig:
+    """What a configuration of containerd's says about runtimes, with all that it imports."""
     try:
+        top = _document(files, path)
         tables = list(_load(files, path, version="1", depth=_DEPTH))
-    except _UnreadableError:
-        return RuntimeFacts(readable=False, path=path)
-    found: dict[str, tuple[str, bool]] = {}
+    except _UnreadableError as error:
+        return RuntimeConfig(path=path, problem=str(error), there=error.there, twice=error.twice)
+    runtimes: dict[str, tuple[str, bool]] = {}
+    default: str | None = None
     for table in tables:
         # Before it had a name, the default runtime was a table of its own.
         unnamed = [pair for pair in _tables(table) if pair[0] == "default_runtime"]
         for key, entry in (*unnamed, *_tables(table.get("runtimes"))):
             binary = _binary(entry)
-            if key.startswith("nvidia") or "nvidia-container-runtime" in binary.rsplit("/", 1)[-1]:
-                found[key] = (binary, _is_installed(files, binary))
-    return RuntimeFacts(readable=True, path=path, nvidia=found)
+            runtimes[key] = (binary, is_installed(files, binary))
+        named = table.get("default_runtime_name")
+        default = named if isinstance(named, str) and named else default
+    return RuntimeConfig(
+        path=path, version=str(top.get("version", "")), default=default, runtimes=runtimes, pods=_runs_pods(top)
+    )
+
+
+def _runs_pods(document: Mapping[str, Any]) -> bool:
+    """Whether it answers the kubelet at all. As Docker's packages bring it, it does not."""
+    disabled = document.get("disabled_plugins")
+    names = (str(name) for name in (disabled if isinstance(disabled, list) else []))
+    return not any(name.rpartition(".")[2] == "cri" for name in names)
 
 
 def _load(files: Files, path: str, *, version: str, depth: int) -> Iterator[dict[str, Any]]:
@@ -59,12 +103,7 @@ def _load(files: Files, path: str, *, version: str, depth: int) -> Iterator[dict
     Raises:
         _UnreadableError: one of the files is not readable, empty, or not TOML.
     """
-    try:
-        document = tomllib.loads(files.read(path).decode())
-    except (OSError, ValueError, RecursionError) as error:  # tomllib's and Unicode's errors are ValueErrors
-        raise _UnreadableError from error
-    if not document:  # not even a version: K3s is about to write it
-        raise _UnreadableError
+    document = _document(files, path)
     version = str(document.get("version", version))
     plugins = document.get("plugins")
     for name in _PLUGINS.get(version, (_V1, _V2, _V3)):
@@ -74,6 +113,30 @@ def _load(files: Files, path: str, *, version: str, depth: int) -> Iterator[dict
     if depth:
         for imported in _imports(files, path, document.get("imports")):
             yield from _load(files, imported, version=version, depth=depth - 1)
+
+
+def _document(files: Files, path: str) -> dict[str, Any]:
+    try:
+        text = files.read(path).decode()
+    except FileNotFoundError as error:
+        raise _UnreadableError(why(error, path), there=False) from error
+    except OSError as error:
+        raise _UnreadableError(why(error, path)) from error
+    except ValueError as error:
+        raise _UnreadableError(f"{path}: is not UTF-8") from error
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        twice = next((key for key in ONCE if len(_assigned(text, key)) > 1), "")
+        raise _UnreadableError(f"{path}: is not TOML: {error}", twice=twice) from error
+    if not document:  # not even a version: K3s is about to write it
+        raise _UnreadableError(f"{path}: is empty")
+    return document
+
+
+def _assigned(text: str, key: str) -> list[str]:
+    """The lines that set ``key``, outside comments."""
+    return re.findall(rf"^[ \t]*{key}[ \t]*=.*$", text, re.MULTILINE)
 
 
 def _imports(files: Files, path: str, patterns: Any) -> Iterator[str]:
@@ -104,7 +167,8 @@ def _binary(entry: dict[str, Any]) -> str:
     return ""
 
 
-def _is_installed(files: Files, binary: str) -> bool:
+def is_installed(files: Files, binary: str) -> bool:
+    """Whether a runtime's binary exists; one without a folder is looked for where programs are."""
     if not binary:
         return False
-    return any(there(files, path) for path in ([binary] if "/" in binary else [f"{at}/{binary}" for at in _FOLDERS]))
+    return any(there(files, path) for path in ([binary] if "/" in binary else [f"{at}/{binary}" for at in FOLDERS]))

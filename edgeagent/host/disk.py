@@ -4,24 +4,38 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from edgeagent.host import openat2
 from edgeagent.host.paths import LIMIT, resolve, too_long
 
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 _CHUNK = 65536
-_LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME = os.O_PATH | os.O_CLOEXEC
+_LOOK = _NAME | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KERNEL_TYPES = frozenset({"proc", "sysfs", "cgroup", "cgroup2", "debugfs"})
 _CGROUP_TYPES = frozenset({"cgroup", "cgroup2"})
+_PROC_TYPES = frozenset({"proc"})
 # A cgroup file system holds no links and cannot be given any, so that the kernel may walk
 # the path below its mount in one step: hundreds of these files are read in every sample.
 _CGROUPS = "sys/fs/cgroup/"
-_CGROUP_MOUNTS = (f"{_CGROUPS}memory/", f"{_CGROUPS}unified/", _CGROUPS)
+_CGROUP_MOUNTS = {name: f"{_CGROUPS}{name}/" for name in ("memory", "cpu", "cpu,cpuacct", "unified")}
+# Nor is any of these files of a process a link, nor the way there from a mount of procfs.
+_OF_PROCESS = re.compile(r"proc/\d+/(?:stat|statm|status|cgroup|comm)", re.ASCII)
+_PROC = "proc/"
+# The kernel makes each of these whole for one reading (seq_file's single_open and a cgroup's seq_show), so that what
+# comes is all; of a list of records it hands out as many as fit.
+_AT_ONCE = frozenset(
+    {"meminfo", "stat", "status", "cgroup", "statm"}
+    | {"memory.current", "memory.usage_in_bytes", "memory.stat", "cpu.stat"}
+    | {"cpu.pressure", "memory.pressure", "io.pressure"}
+)
 
 
 class RootFiles:
@@ -42,6 +56,7 @@ class RootFiles:
         self._types = _filesystem_types()
         self._kept: dict[str, _Kept] = {}
         self._mounts: dict[str, int | None] = {}
+        """By the way there: mounts of the kernel's own; None: something else is there, or nothing."""
 
     def close(self) -> None:
         """Closes everything that is held open."""
@@ -88,15 +103,27 @@ class RootFiles:
         with self._at(path, follow=False) as node:
             return self.target(node)
 
+    def device(self, path: str) -> str:
+        """See ``Files.device``."""
+        with self._at(path) as node:
+            status = os.fstat(node)
+        if not stat.S_ISCHR(status.st_mode):
+            raise OSError(errno.EINVAL, "not a device node", path)
+        return f"uid={status.st_uid} gid={status.st_gid} mode={stat.S_IMODE(status.st_mode):o}"
+
     def exists(self, path: str) -> bool:
         """See ``Files.exists``."""
         return self.stamp(path) is not None
 
     def stamp(self, path: str) -> object:
         """See ``Files.stamp``."""
+        mount, rest = self._straight(path)
         try:
-            with self._at(path) as node:
-                status = os.fstat(node)
+            if mount is not None:
+                status = os.stat(rest, dir_fd=mount, follow_symlinks=False)
+            else:
+                with self._at(path) as node:
+                    status = os.fstat(node)
         except OSError as error:
             if error.errno in _ABSENT:
                 return None
@@ -147,38 +174,49 @@ class RootFiles:
             self.release(node)
 
     def _node(self, path: str, *, follow: bool) -> int:
-        mount, rest = self._cgroup(path)
-        return resolve(self, path, follow=follow) if mount is None else os.open(rest, _LOOK, dir_fd=mount)
+        mount, rest = self._straight(path)
+        return self._resolved(path, follow=follow) if mount is None else os.open(rest, _LOOK, dir_fd=mount)
+
+    def _resolved(self, path: str, *, follow: bool) -> int:
+        found = openat2.inside(self._top, path, _NAME if follow else _LOOK)
+        return resolve(self, path, follow=follow) if found is None else found
 
     def _open(self, path: str) -> int:
-        mount, rest = self._cgroup(path)
+        mount, rest = self._straight(path)
         if mount is not None:
             return os.open(rest, _READ | os.O_NOFOLLOW, dir_fd=mount)
-        with self._at(path) as node:
+        node = self._resolved(path, follow=True)
+        try:
             mode = os.fstat(node).st_mode
             if stat.S_ISDIR(mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
             if not stat.S_ISREG(mode):
                 raise OSError(errno.EINVAL, "not a regular file", path)
             return os.open(f"/proc/self/fd/{node}", _READ)
+        finally:
+            self.release(node)
 
-    def _cgroup(self, path: str) -> tuple[int | None, str]:
-        """The cgroup mount that ``path`` lies below, and the way on from there; (None, ``path``) elsewhere."""
-        if not path.startswith(_CGROUPS) or ".." in path:
-            return None, path
-        for prefix in _CGROUP_MOUNTS:
-            if path.startswith(prefix):
-                if prefix not in self._mounts:
-                    self._mounts[prefix] = self._cgroup_mount(prefix)
-                return self._mounts[prefix], path[len(prefix) :] or "."
+    def _straight(self, path: str) -> tuple[int | None, str]:
+        """The mount from which no link is on the way to ``path``, and that way; (None, ``path``) if there is none."""
+        if path.startswith(_CGROUPS) and ".." not in path:
+            name, slash, _ = path[len(_CGROUPS) :].partition("/")
+            prefix = _CGROUP_MOUNTS.get(name, _CGROUPS) if slash else _CGROUPS
+            return self._mount(prefix, _CGROUP_TYPES), path[len(prefix) :] or "."
+        if _OF_PROCESS.fullmatch(path):
+            return self._mount(_PROC, _PROC_TYPES), path[len(_PROC) :]
         return None, path
 
-    def _cgroup_mount(self, path: str) -> int | None:
+    def _mount(self, path: str, types: frozenset[str]) -> int | None:
+        if path not in self._mounts:
+            self._mounts[path] = self._mounted(path, types)
+        return self._mounts[path]
+
+    def _mounted(self, path: str, types: frozenset[str]) -> int | None:
         try:
             node = resolve(self, path)
         except OSError:
             return None
-        if self._types.get(os.fstat(node).st_dev) in _CGROUP_TYPES:
+        if self._types.get(os.fstat(node).st_dev) in types:
             return node
         self.release(node)
         return None
@@ -232,6 +270,8 @@ def _listed(directory: int) -> tuple[str, ...]:
 def _drain(descriptor: int, path: str, limit: int) -> bytes:
     content = os.pread(descriptor, _CHUNK, 0)
     size = len(content)
+    if size < _CHUNK and size <= limit and path.rpartition("/")[2] in _AT_ONCE:
+        return content
     chunks = [content]
     while content:
         if size > limit:

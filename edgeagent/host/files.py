@@ -61,6 +61,14 @@ class Files(Protocol):
         """
         ...
 
+    def device(self, path: str) -> str:
+        """Owner and mode of a device node, ``uid=0 gid=44 mode=660``: in a recording the content of its file.
+
+        Raises:
+            OSError: not there, not a device node, or in a recording nobody has noted them.
+        """
+        ...
+
     def exists(self, path: str) -> bool:
         """Whether there is anything, at the end of all links.
 

@@ -29,6 +29,9 @@ _NODE_ID = "etc/rancher/node/id"
 _KUBELET_DEFAULT = "100Mi"
 """The kubelet's own threshold for memory.available where no map is given; K3s gives one without it."""
 
+_ENDPOINT = "container-runtime-endpoint"
+_OWN_SOCKET = "/run/k3s/containerd/"
+_SWITCHES = ("with-node-id", "docker")
 SHORT = {"d": "data-dir", "c": "config"}
 FILES = ("config", "config-dir")
 """The kubelet's flags that name a configuration file and a folder of such."""
@@ -82,7 +85,8 @@ class _Reader:
         flags = self._flags(unit)
         chosen = self._data_dir(data_dir, unit, flags)
         maps = self._kubelet(flags.get("kubelet-arg", []), chosen)
-        if not self._is_k3s(unit, flags, chosen):
+        k3s = self._is_k3s(unit, flags, chosen)
+        if not k3s:
             maps = self._plain(maps)
         memory = {name: self._amount(name, maps[name]) for name in MAPS}
         return KubeletSettings(
@@ -93,6 +97,8 @@ class _Reader:
             eviction_hard=memory["eviction-hard"],
             node_name=self._node_name(unit, flags),
             problems=tuple(self._problems),
+            k3s=k3s,
+            external_runtime=_external(flags),
         )
 
     # --- K3s ---
@@ -278,12 +284,20 @@ def _command_flags(words: tuple[Text, ...]) -> Iterator[tuple[str, Text]]:
             continue
         name, equals, value = word.lstrip("-").partition("=")
         name = SHORT.get(name, name)
-        if equals or name == "with-node-id":
+        if equals or name in _SWITCHES:
             yield name, (value, where)
-        elif name in ("kubelet-arg", "data-dir", "config", "node-name"):
+        elif name in ("kubelet-arg", "data-dir", "config", "node-name", _ENDPOINT):
             following = next(rest, None)
             if following:
                 yield name, following
+
+
+def _external(flags: dict[str, list[Text]]) -> str | None:
+    """The container runtime that K3s uses in place of its own, as ``--docker`` or an endpoint says."""
+    if _last(flags, "docker") not in (None, "false"):
+        return "docker"
+    endpoint = _last(flags, _ENDPOINT)
+    return endpoint if endpoint and _OWN_SOCKET not in endpoint else None
 
 
 def _last(flags: dict[str, list[Text]], name: str) -> str | None:

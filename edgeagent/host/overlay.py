@@ -57,6 +57,10 @@ class OverlayFiles:
         """See ``Files.link``."""
         return self._files.link(path)
 
+    def device(self, path: str) -> str:
+        """See ``Files.device``."""
+        return self._files.device(path)
+
     def exists(self, path: str) -> bool:
         """See ``Files.exists``."""
         if path.strip("/") in self._changed:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from edgeagent.facts import BoardFiles
 from edgeagent.host import power
 from edgeagent.host.files import Files, names, there
+from edgeagent.host.powermode import power_mode
 
 _DEVICE_TREE = "proc/device-tree"
 _DEVFREQ = "sys/class/devfreq"
@@ -62,6 +63,7 @@ def probe(files: Files, *, arch: str | None = None, page_size: int | None = None
         machine_id=_line(files, "etc/machine-id") or _line(files, "var/lib/dbus/machine-id") or None,
         boot_id=_line(files, "proc/sys/kernel/random/boot_id") or None,
         product=_line(files, "sys/class/dmi/id/product_name"),
+        power_mode=power_mode(files),
     )
 
 

@@ -20,6 +20,7 @@ _PF_EXITING = 0x00000004
 _FLAGS = 9 - 3
 _START = 22 - 3
 _NUMBER = re.compile(rb"\d{1,20}")
+_STATUS = re.compile(r"^(Name|State|VmSize):\t(.*)$", re.MULTILINE)
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """include/linux/proc_ns.h, PROC_PID_INIT_INO."""
 
@@ -84,14 +85,24 @@ def holders(files: Files, at: float) -> Reading[int]:
     count, closed = 0, 0
     for pid in pids:
         try:
-            targets = files.links(f"proc/{pid}/fd").values()
+            nodes = gpu_nodes(files, pid)
         except OSError:
             closed += _may_hold(files, pid)
             continue
-        count += pid != own and any(_GPU_NODE.fullmatch(target) for target in targets)
+        count += pid != own and bool(nodes)
     if closed and not count:
         return Reading(at, None, f"the open files of {closed} processes cannot be read")
     return Reading(at, count)
+
+
+def gpu_nodes(files: Files, pid: int) -> tuple[str, ...]:
+    """The GPU device nodes that a process holds open.
+
+    Raises:
+        OSError: its open files cannot be read.
+    """
+    targets = files.links(f"proc/{pid}/fd").values()
+    return tuple(sorted({target for target in targets if _GPU_NODE.fullmatch(target)}))
 
 
 def host_view(files: Files) -> bool:
@@ -156,11 +167,10 @@ def _stat(files: Files, pid: int) -> _Stat | None:
 
 def _status(files: Files, pid: int) -> dict[str, str]:
     try:
-        rows = files.read(f"proc/{pid}/status").decode(errors="replace").split("\n")
+        content = files.read(f"proc/{pid}/status").decode(errors="replace")
     except OSError:
         return {}
-    pairs = (row.partition(":\t") for row in rows)
-    return {key: value.strip() for key, tab, value in pairs if tab}
+    return {key: value.strip() for key, value in _STATUS.findall(content)}
 
 
 def _without_memory(status: dict[str, str]) -> bool:

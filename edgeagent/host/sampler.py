@@ -143,7 +143,7 @@ class HostSampler:
         settled = _Settled(
             board=probe(self._files, arch=self._arch, page_size=self._page_size),
             kubelet=kubelet,
-            runtime=containerd.runtime(self._files, kubelet.data_dir),
+            runtime=containerd.runtime(self._files, kubelet.data_dir, kubelet.external_runtime),
         )
         # Anything new is looked at again in the next sample: a reading that failed once must
         # not be handed out as if it had failed in every sample since.

@@ -53,6 +53,10 @@ class TreeFiles:
         """See ``Files.link``."""
         return self.target(resolve(self, path, follow=False))
 
+    def device(self, path: str) -> str:
+        """See ``Files.device``."""
+        return self.read(path).decode(errors="replace").strip()
+
     def exists(self, path: str) -> bool:
         """See ``Files.exists``."""
         return self.stamp(path) is not None

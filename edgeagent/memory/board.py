@@ -69,6 +69,7 @@ def detect(
         module=_module(files) if tegra else None,
         l4t=l4t,
         jetpack=_JETPACK.get(re.sub(r"(\.0)+$", "", l4t)) if l4t else None,
+        power_mode=files.power_mode if tegra else None,
         driver_version=(answer.driver_version if answer else None) or files.proc_driver,
         cuda_version=_cuda_version(answer),
         cuda_arch=arch or _CUDA_ARCH.get(soc or ""),

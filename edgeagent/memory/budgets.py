@@ -143,12 +143,16 @@ def _bare(pod: PodFacts, resource: str, gpu: int | None, source: BudgetSource) -
     return next((figure for figure in figures if 0 < figure < MIB), None)
 
 
+def likely(figure: int) -> str:
+    """The suffix that was forgotten: it makes an amount of memory of real boards' size of a figure below 1 MiB."""
+    # Up to 128 as GiB, up to 128 Gi as MiB.
+    return next((unit for most, unit in ((128, "Gi"), (128 * 1024, "Mi")) if figure <= most), "Ki")
+
+
 def _missing_suffix(resource: str, limit: int) -> str:
-    # The unit that gives a figure in the range of real boards: up to 128 as GiB, up to 128 Gi as MiB.
-    suffix = next((unit for most, unit in ((128, "Gi"), (128 * 1024, "Mi")) if limit <= most), "Ki")
     return (
         f"{resource}: {limit} means {limit} bytes, so the pod has no budget; "
-        f"{limit}{suffix} was probably meant. Write the suffix in requests and limits."
+        f"{limit}{likely(limit)} was probably meant. Write the suffix in requests and limits."
     )
 
 

@@ -7,7 +7,7 @@ two, plus its overhead. Pod-level resources replace the sum for the resources th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from edgeagent.quantity import MIB
@@ -96,5 +96,5 @@ def under_requested(pod: PodFacts, key: str, pod_gpu: int | None) -> tuple[str, 
     )
 
 
-def _of(container: ContainerFacts, side: Side) -> dict[str, int]:
-    return dict(container.requests if side == "requests" else container.limits)
+def _of(container: ContainerFacts, side: Side) -> Mapping[str, int]:
+    return container.requests if side == "requests" else container.limits

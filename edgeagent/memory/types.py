@@ -47,6 +47,7 @@ class Board:
     module: str | None = None
     l4t: str | None = None
     jetpack: str | None = None
+    power_mode: str | None = None
     driver_version: str | None = None
     cuda_version: str | None = None
     cuda_arch: str | None = None

@@ -70,9 +70,9 @@ def attribute(
     for resource, given in sources.items():
         for row in given.rows or ():
             tally.count(resource, row)
-    known = complete and all(given.rows is not None for given in sources.values())
-    live = [pod for pod in pods if pod.live]
-    uses = {pod.uid: tally.use(pod, sources) for pod in live}
+    trusted = all(given.rows is not None for given in sources.values())
+    known = complete and trusted
+    uses = {pod.uid: tally.use(pod, sources, trusted=trusted) for pod in pods if pod.live}
     # nvmap's total includes handles that no process references any more: camera driver, descriptors in flight.
     # A card's own figure includes what crashed processes left behind.
     rest = quantity.total(
@@ -223,17 +223,17 @@ class _Tally:
         self.gpu[pod.uid, resource] += row.bytes or 0
         self.containers[pod.uid, container_id] += row.bytes or 0
 
-    def use(self, pod: PodFacts, sources: Mapping[str, Source]) -> PodUse:
-        """What ``pod`` uses, after all rows were counted."""
+    def use(self, pod: PodFacts, sources: Mapping[str, Source], *, trusted: bool) -> PodUse:
+        """What ``pod`` uses, after all rows were counted; ``trusted``: every source was read."""
         gpu: dict[str, int | None] = {}
         why = ""
         for resource, given in sources.items():
-            rowless = not self.gpu[pod.uid, resource] and _may_use(pod, resource)
-            shared = rowless and resource in self.served
+            held = self.gpu.get((pod.uid, resource), 0)
+            shared, stranded, misread = resource in self.served, given.lost, resource in self.foreign
+            if (shared or stranded or misread) and (held or not _may_use(pod, resource)):
+                shared = stranded = misread = False
             blind = given.rows is None or (pod.uid, resource) in self.unknown
-            stranded = rowless and given.lost
-            misread = rowless and resource in self.foreign
-            gpu[resource] = None if blind or shared or stranded or misread else self.gpu[pod.uid, resource]
+            gpu[resource] = None if blind or shared or stranded or misread else held
             if blind:
                 why = given.why or "the driver does not know the memory of one of its processes"
             elif shared:
@@ -243,7 +243,7 @@ class _Tally:
             elif misread:
                 why = "the driver names a process by the pid of another pid namespace, and it may be this pod's"
         cgroup = self.host.pods.get(pod.cgroup_uid)
-        trusted = all(given.rows is not None for given in sources.values())
+        processes = self.processes.get(pod.uid, ())
         return PodUse(
             gpu=gpu,
             host=cgroup.host_bytes if cgroup else None,
@@ -251,9 +251,9 @@ class _Tally:
             containers={
                 item.name: self._container(pod, item.container_id, cgroup, trusted=trusted) for item in pod.containers
             },
-            processes=tuple(sorted(self.processes[pod.uid], key=lambda identity: identity[0])),
+            processes=tuple(sorted(processes, key=lambda identity: identity[0])),
             mps=pod.uid in self.mps,
-            seen=bool(self.processes[pod.uid]),
+            seen=bool(processes),
             why=why,
         )
 
@@ -263,10 +263,10 @@ class _Tally:
         if container_id is None:
             return ContainerUse(None, None)
         # What stands at the pod's own cgroup may be any container's.
-        loose = self.containers[pod.uid, None] > 0
+        loose = self.containers.get((pod.uid, None), 0) > 0
         known = trusted and not loose and (pod.uid, container_id) not in self.unknown_containers
         return ContainerUse(
-            self.containers[pod.uid, container_id] if known else None,
+            self.containers.get((pod.uid, container_id), 0) if known else None,
             cgroup.containers.get(container_id) if cgroup else None,
         )
 

@@ -50,3 +50,8 @@ def attribution(plan: Plan | None, sampling: Sampling) -> float:
 def host_processes(plan: Plan | None) -> bool:
     """Whether the next attribution has to tell the largest process outside pods, for which all of them are read."""
     return plan is not None and plan.host_over is True and (plan.danger.active or plan.danger.begins)
+
+
+def calm(plan: Plan | None) -> bool:
+    """Whether there is time for what no decision needs."""
+    return plan is not None and not (plan.danger.active or plan.danger.begins or plan.danger.need)

@@ -8,7 +8,9 @@ from edgeagent.plan import hostmemory
 from edgeagent.plan.types import Condition
 
 if TYPE_CHECKING:
-    from edgeagent.facts import RuntimeFacts
+    from collections.abc import Sequence
+
+    from edgeagent.facts import Finding, RuntimeFacts
     from edgeagent.memory.types import Board
     from edgeagent.plan.hostmemory import Blame
     from edgeagent.plan.pressure import Danger
@@ -19,11 +21,20 @@ MISCONFIGURED = "GPURuntimeMisconfigured"
 TYPES = (PRESSURE, UNAVAILABLE, MISCONFIGURED)
 
 
-def conditions(board: Board, runtime: RuntimeFacts, danger: Danger, blamed: Blame | None) -> tuple[Condition, ...]:
-    """All three conditions, or none on a node that is known to have no GPU. ``blamed``: the host, for pressure."""
+def conditions(
+    board: Board,
+    runtime: RuntimeFacts,
+    danger: Danger,
+    blamed: Blame | None,
+    findings: Sequence[Finding] = (),
+) -> tuple[Condition, ...]:
+    """All three conditions, or none on a node that is known to have no GPU.
+
+    ``blamed``: the host, for pressure. ``findings``: of the last diagnosis, for the runtime.
+    """
     if board.kind == "none":
         return ()
-    return (_pressure(board, danger, blamed), _unavailable(board), _misconfigured(runtime))
+    return (_pressure(board, danger, blamed), _unavailable(board), _misconfigured(runtime, findings))
 
 
 def _pressure(board: Board, danger: Danger, blamed: Blame | None) -> Condition:
@@ -64,7 +75,8 @@ def _unavailable(board: Board) -> Condition:
     return Condition(type=UNAVAILABLE, status=status, reason=reason, message=f"{named}.")
 
 
-def _misconfigured(runtime: RuntimeFacts) -> Condition:
+def _misconfigured(runtime: RuntimeFacts, findings: Sequence[Finding]) -> Condition:
+    """What the runtime's own file says comes first: it is read in every sample, and a diagnosis is older."""
     if runtime.readable and not runtime.nvidia:
         message = f"{runtime.path} names no NVIDIA runtime, so pods run without the GPU."
         return Condition(type=MISCONFIGURED, status="True", reason="RuntimeMissing", message=message)
@@ -72,6 +84,9 @@ def _misconfigured(runtime: RuntimeFacts) -> Condition:
     if missing and len(missing) == len(runtime.nvidia):
         message = f"{runtime.path} names {', '.join(missing)}, which does not exist."
         return Condition(type=MISCONFIGURED, status="True", reason="RuntimeBinaryMissing", message=message)
+    found = next((one for one in findings if one.condition and one.certainty == "certain"), None)
+    if found is not None:
+        return Condition(type=MISCONFIGURED, status="True", reason=found.condition, message=found.summary)
     if not runtime.readable:
         return Condition(
             type=MISCONFIGURED,

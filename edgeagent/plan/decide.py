@@ -13,10 +13,12 @@ from edgeagent.plan import (
     hardware,
     hostmemory,
     kills,
+    labels,
     messages,
     node,
     notices,
     owners,
+    poolfindings,
     pressure,
     sizing,
     victims,
@@ -47,6 +49,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
     board = replace(board, warnings=(*board.warnings, *host.kubelet.problems, *sizing.unpooled(board, facts.config)))
     pods = _pods(facts, state)
     sized = sizing.size(state, facts, board, pods)
+    state = replace(state, bookings=sized.bookings)
     listed = pods if facts.cluster and facts.cluster.pods is not None else None
     used = usage.attribute(
         sized.counted, host, listed, complete=board.kind != "unknown", short=sized.short, memory=_memory(state)
@@ -93,12 +96,14 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
         held=choice.held,
         events=events,
         findings=notices.ordered(
-            notices.findings(pools),
-            kills.findings(last.nobody, danger, pools),
+            poolfindings.findings(pools, views),
+            kills.findings(last.nobody, danger, pools, views),
             hostmemory.findings(blamed, danger, outside, sized.unified),
+            facts.findings,
         ),
         observe=situation.observe,
         host_over=situation.host_over,
+        gpu_path=labels.reasoned(board, facts.host.runtime, gpu_seen=state.hardware.gpu_seen),
     )
 
 
@@ -115,7 +120,10 @@ def _pods(facts: Facts, state: State) -> tuple[PodFacts, ...]:
     """
     pods = (facts.cluster.pods or ()) if facts.cluster else ()
     uids = {pod.uid for pod in pods}
-    own = (replace(pod, config_hash=None) if pod.config_hash in uids - {pod.uid} else pod for pod in pods)
+    own = (
+        replace(pod, config_hash=None) if pod.config_hash in uids and pod.config_hash != pod.uid else pod
+        for pod in pods
+    )
     known = (replace(pod, terminating=True) if pod.uid in state.victims else pod for pod in own)
     return tuple(sorted(known, key=lambda pod: (pod.namespace, pod.name, pod.uid)))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgeagent.config import Reserves
     from edgeagent.memory.types import Pool
     from edgeagent.plan.breaches import PodView
-    from edgeagent.plan.types import Plan
+    from edgeagent.plan.types import Finding, Plan
 
 FORMAT = 1
 
@@ -34,7 +34,20 @@ def document(plan: Plan, at: float, settings: Reserves) -> Json:
         "pods": [_pod(view) for view in plan.pods],
         "node": _node(plan),
         "plan": _decisions(plan),
-        "findings": [{**asdict(finding), "evidence": list(finding.evidence)} for finding in plan.findings],
+        "findings": [finding(one) for one in plan.findings],
+    }
+
+
+def finding(found: Finding) -> Json:
+    """One finding."""
+    return {
+        "id": found.id,
+        "severity": found.severity,
+        "certainty": found.certainty,
+        "subject": found.subject,
+        "summary": found.summary,
+        "evidence": list(found.evidence),
+        "remedy": found.remedy,
     }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeagent.memory import culprit
-from edgeagent.plan import pressure
+from edgeagent.plan import messages, pressure
 from edgeagent.plan.types import Finding
 from edgeagent.quantity import ceil_mib, human, mib
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from edgeagent.plan.pressure import Danger
 
 _PLAIN = re.compile(r"\w(?:[\w .:/@+-]*[\w+])?")
+_SERVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@:-]*\.service")
+"""A service of the system; one of a user's is told as ``x.service of user-1000.slice``."""
+_NEEDED = tuple(f"{name}.service" for name in ("k3s", "k3s-agent", "kubelet", "containerd", "docker", "edgeagent"))
+"""Without these there are no pods."""
 _LONGEST = 64
 """Characters of a name that are told: the kernel keeps 15 bytes for a process, and up to 63 for a worker of its own."""
 
@@ -74,10 +78,28 @@ def findings(blamed: Blame | None, danger: Danger, outside: int | None, pool: Po
                 *(f"{line.name}: {line.bytes} ({line.origin})" for line in lines.values()),
                 *(_parts(found) if found else ()),
             ),
-            remedy=f"Stop {'it' if found else 'what the board can do without'}, run it in a pod with a budget, or set "
-            f"reserves.os to {mib(ceil_mib(enough))} or more, which then no pod is offered.",
+            remedy=_remedy(found, mib(ceil_mib(enough))),
         ),
     )
+
+
+def _remedy(found: Culprit | None, enough: str) -> str:
+    """``enough``: what has to be reserved, so that all of this fits."""
+    setting = messages.configured({"os": enough})
+    offered = f"set reserves.os to {enough} or more, which then no pod is offered."
+    if found is not None and found.process.unit in _NEEDED:
+        return f"S{offered[1:]}\n{setting}"
+    first = f"Stop {'it' if found else 'what the board can do without'}, run it in a pod with a budget, or {offered}"
+    aim = "stop it" if found else "see which it is"
+    return f"{first}\nTo {aim}:\n{_stop(found)}\nOr to reserve what it needs:\n{setting}"
+
+
+def _stop(found: Culprit | None) -> str:
+    """The command that stops it: its service as a whole, which would else start it again."""
+    if found is None:
+        return "sudo ps -eo pid,rss,comm --sort=-rss | head"
+    unit = found.process.unit
+    return f"sudo systemctl stop {unit}" if _SERVICE.fullmatch(unit) else f"sudo kill {found.process.pid}"
 
 
 def _parts(found: Culprit) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgeagent.facts.codes import SUCCESS
@@ -35,6 +36,8 @@ PROMISED = 1.0
 CRITICAL = "memory-critical"
 """Id of the finding that says why nobody is killed."""
 
+_NAMED = 3
+"""Pods that are named as holders."""
 _MPS = "nvidia-cuda-mps"
 """How the names of MPS daemons and servers begin; the kernel keeps fifteen characters of a name."""
 
@@ -248,11 +251,13 @@ def _planned(
     return replace(state, kills=kills), Resort(kills=(kill,))
 
 
-def findings(nobody: str, danger: Danger, pools: Sequence[Pool]) -> tuple[Finding, ...]:
-    """Why nobody is killed although the memory is nearly gone."""
+def findings(nobody: str, danger: Danger, pools: Sequence[Pool], views: Sequence[PodView]) -> tuple[Finding, ...]:
+    """Why nobody is killed although the memory is nearly gone, and whose end would help most."""
     pool = next((pool for pool in pools if pool.kind == "unified"), None)
     if not nobody or pool is None:
         return ()
+    holding = sorted((view for view in views if view.held_bytes), key=lambda view: (-view.held_bytes, view.pod.key))
+    ends = (view.pod for view in holding if not (view.protected or view.pod.terminating))
     return (
         Finding(
             id=CRITICAL,
@@ -264,8 +269,11 @@ def findings(nobody: str, danger: Danger, pools: Sequence[Pool]) -> tuple[Findin
                 f"usable: {danger.usable}",
                 f"fastest fall: {danger.drop:.0f} per second ({human(int(danger.drop))})",
                 f"pressure.critical: {danger.critical}",
+                *(f"pod {view.pod.key} holds: {view.held_bytes}" for view in holding[:_NAMED]),
             ),
             remedy="End what holds the memory, pods and host processes alike. Pods that may be killed have a budget: "
-            "a limit or an annotation.",
+            "a limit or an annotation."
+            + "".join(f"\nkubectl -n {pod.namespace} delete pod {pod.name}" for pod in islice(ends, 1))
+            + "\nsudo ps -eo pid,rss,comm --sort=-rss | head",
         ),
     )

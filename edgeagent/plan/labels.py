@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeagent.facts import PREFIX
 from edgeagent.memory.devices import apart
+from edgeagent.plan.types import GpuPath
 from edgeagent.quantity import MIB
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _NAMES = (
     "jetson.module",
     "jetson.l4t",
     "jetson.jetpack",
+    "jetson.power-mode",
 )
 DESCRIBED = tuple(PREFIX + name for name in _NAMES)
 """The labels that describe a board with a GPU."""
@@ -72,6 +74,7 @@ def describe(board: Board, memory_bytes: int | None) -> dict[str, str]:
         board.module,
         board.l4t,
         board.jetpack,
+        board.power_mode,
     )
     return {key: valid for key, text in zip(DESCRIBED, texts, strict=True) if (valid := value(text))}
 
@@ -88,12 +91,34 @@ def gpu_path(board: Board, runtime: RuntimeFacts, *, gpu_seen: bool) -> bool | N
 
     A container reaches it where a runtime that exists is configured, or a pod was seen using it.
     """
+    return reasoned(board, runtime, gpu_seen=gpu_seen).proven
+
+
+def reasoned(board: Board, runtime: RuntimeFacts, *, gpu_seen: bool) -> GpuPath:
+    """As ``gpu_path``, with the reason."""
+    if board.kind == "none":
+        return GpuPath(proven=False, why="This board has no NVIDIA GPU.")
     healths = {device.health for device in board.devices}
+    if not healths and not board.readable:
+        return GpuPath(None, "Which GPUs there are cannot be told: the driver does not answer.")
     if "ok" not in healths:
-        return None if healths & {"unknown", "asleep"} else False
-    if gpu_seen or any(exists for _, exists in runtime.nvidia.values()):
-        return True
-    return False if runtime.readable else None
+        told = ", ".join(sorted(healths)) or "there is none"
+        return GpuPath(None if healths & {"unknown", "asleep"} else False, f"No GPU is well: {told}.")
+    return _reached(runtime, gpu_seen=gpu_seen)
+
+
+def _reached(runtime: RuntimeFacts, *, gpu_seen: bool) -> GpuPath:
+    """Whether a container can reach a device that is well."""
+    installed = sorted(name for name, (_, exists) in runtime.nvidia.items() if exists)
+    if installed:
+        return GpuPath(proven=True, why=f"{runtime.path} names the runtime {installed[0]}, whose binary exists.")
+    if gpu_seen:
+        return GpuPath(proven=True, why="A pod was seen using the GPU since the board started.")
+    if not runtime.readable:
+        return GpuPath(None, f"{runtime.path} is not readable, and no pod was seen using the GPU.")
+    gone = sorted(binary or name for name, (binary, _) in runtime.nvidia.items())
+    lack = f"names {', '.join(gone)}, which does not exist" if gone else "names no NVIDIA runtime"
+    return GpuPath(proven=False, why=f"{runtime.path} {lack}, and no pod was seen using the GPU.")
 
 
 def required(pods: Iterable[PodFacts]) -> dict[str, list[str]]:

@@ -138,3 +138,13 @@ def kubelet_args(pool: Pool) -> str:
         f"{ours if cma else ''}\n"
         "First end pods until what is booked fits, then restart K3s: its kubelet stops running pods that no longer fit."
     )
+
+
+def configured(amounts: dict[str, str]) -> str:
+    """Commands that set reserves of the agent; the last file counts."""
+    lines = ", ".join(f"{name}: {amount}" for name, amount in amounts.items())
+    return (
+        "sudo mkdir -p /etc/edgeagent/config.d\n"
+        f"echo 'reserves: {{{lines}}}' | sudo tee /etc/edgeagent/config.d/99-reserves.yaml\n"
+        "edgeagent config check && sudo systemctl reload edgeagent"
+    )

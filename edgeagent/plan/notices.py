@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from edgeagent.memory.pools import usable
 from edgeagent.plan import messages
-from edgeagent.plan.types import Event, Finding
+from edgeagent.plan.types import Event
 from edgeagent.quantity import human, mib
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from edgeagent.memory.types import Board, Pool
     from edgeagent.plan.breaches import PodView
     from edgeagent.plan.state import State
-    from edgeagent.plan.types import NodeWish
+    from edgeagent.plan.types import Finding, NodeWish
     from edgeagent.plan.victims import Choice
 
 QUIET_SECONDS = 60.0
@@ -43,6 +43,7 @@ def events(
         *_breach_events(facts, views, choice, observe),
         *_pool_events(facts, board, pools, views),
         *_node_events(facts, board, wish),
+        *_finding_events(facts),
     ]
     fresh = tuple(event for key, event in due if key not in state.told)
     # A reading that failed ends nothing: what was said of that pod still stands.
@@ -130,42 +131,22 @@ def _node_events(facts: Facts, board: Board, wish: NodeWish) -> Iterator[Notice]
         yield ("CapacityPublished", found.uid, note), event("CapacityPublished", f"Published {note}.", warning=False)
 
 
-def findings(pools: Iterable[Pool]) -> tuple[Finding, ...]:
-    """What is wrong with the pools."""
-    found = []
-    for pool in pools:
-        lines = tuple(f"{line.name}: {line.bytes} ({line.origin})" for line in pool.reserves)
-        if pool.total - pool.reserved <= 0:
-            found.append(
-                Finding(
-                    id="reserves-exceed-pool",
-                    severity="error",
-                    certainty="certain",
-                    subject=f"pool {pool.resource}",
-                    summary=f"The reserves take all of the {human(pool.total)}; nothing can be advertised.",
-                    evidence=(f"total: {pool.total}", *lines),
-                    remedy="Lower reserves.os, reserves.k3s, reserves.cma or reserves.headroom in the configuration.",
-                )
-            )
-        if pool.overcommitted and pool.booked > 0:
-            found.append(
-                Finding(
-                    id="overcommitted",
-                    severity="error",
-                    certainty="certain",
-                    subject=f"pool {pool.resource}",
-                    summary=messages.overcommitted(pool),
-                    evidence=(f"total: {pool.total}", *lines, f"booked: {pool.booked}"),
-                    remedy=_remedy(pool),
-                )
-            )
-    return tuple(found)
-
-
-def _remedy(pool: Pool) -> str:
-    if pool.kind == "discrete":
-        return "End pods, or move them to another node, until what they request fits."
-    return "So that the scheduler counts the same:\n" + messages.kubelet_args(pool)
+def _finding_events(facts: Facts) -> Iterator[Notice]:
+    """What a diagnosis is certain of or suspects, told at the object that it is about; once until its words change."""
+    node = facts.cluster.node if facts.cluster else None
+    for found in facts.findings:
+        if not found.event or found.severity == "info" or found.certainty == "cannot-tell":
+            continue
+        kind, _, name = found.subject.partition(" ")
+        note = f"{found.summary} {found.remedy.partition(chr(10))[0]}".strip()
+        if kind == "pod" and found.uid:
+            namespace, _, name = name.partition("/")
+            event = Event(reason=found.event, kind="Pod", namespace=namespace, name=name, uid=found.uid, note=note)
+        elif node is not None:
+            event = Event(reason=found.event, kind="Node", namespace="", name=node.name, uid=node.uid, note=note)
+        else:
+            continue
+        yield (found.event, found.uid or found.subject, found.summary), replace(event, lasting=True)
 
 
 def ordered(*found: Iterable[Finding]) -> tuple[Finding, ...]:

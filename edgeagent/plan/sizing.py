@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from edgeagent import quantity
 from edgeagent.facts import GPU_MEMORY, GPU_MILLI, IGPU_MEMORY
 from edgeagent.facts.codes import DRIVER_NOT_LOADED
-from edgeagent.memory import budgets, pools, requests
-from edgeagent.plan import capacity, hardware, lastgood
+from edgeagent.memory import pools, requests
+from edgeagent.plan import bookings, capacity, hardware, lastgood
 from edgeagent.plan.state import Published, State
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from edgeagent.facts import Facts, NodeFacts, PodFacts
     from edgeagent.memory.pools import PoolKey
     from edgeagent.memory.types import Board, Budget, Device, Pool
+    from edgeagent.plan.bookings import Bookings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +34,13 @@ class Sized:
     """Resources sized from readings that are good now, not from memory."""
     budgets: Mapping[str, Mapping[str, Budget]]
     """By pod uid and resource."""
+    bookings: Bookings
+    """What they are from."""
 
     @property
     def primary(self) -> str:
         """The pool that annotations and other projects' keys, which name none, speak of."""
-        named = [key.resource for key in self.keys]
-        return GPU_MEMORY if GPU_MEMORY in named or not named else named[0]
+        return _primary(self.keys)
 
     @property
     def short(self) -> frozenset[str]:
@@ -75,16 +77,9 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
     absent = board.kind in ("none", "unknown") or hardware.gone(state.hardware)
     keys = () if absent else pools.keys(board, per_device=config.discrete.pools == "device", mixed_before=mixed_before)
     counted = tuple(_counted(key, state) for key in keys)
-    sized = Sized(keys=keys, counted=counted, pools={}, fresh=frozenset(), budgets={})
-    given = {
-        pod.uid: {
-            key.resource: budgets.budget(
-                pod, key.resource, key.kind, config.policy, primary=key.resource == sized.primary
-            )
-            for key in keys
-        }
-        for pod in pods
-    }
+    places = tuple((key.resource, key.kind, key.resource == _primary(keys)) for key in keys)
+    booked = bookings.find(state.bookings, pods, places, config.policy)
+    given = {uid: booking.budgets for uid, booking in booked.by_uid.items()}
     filled = {
         key.resource: pools.fill(key, amount, pods, given, config)
         for key in counted
@@ -95,7 +90,12 @@ def size(state: State, facts: Facts, board: Board, pods: Sequence[PodFacts]) -> 
         )
     }
     fresh = frozenset(key.resource for key in counted if key.resource in filled and _fresh(key, facts, board))
-    return replace(sized, pools=filled, fresh=fresh, budgets=given)
+    return Sized(keys=keys, counted=counted, pools=filled, fresh=fresh, budgets=given, bookings=booked)
+
+
+def _primary(keys: Sequence[PoolKey]) -> str:
+    named = [key.resource for key in keys]
+    return GPU_MEMORY if GPU_MEMORY in named or not named else named[0]
 
 
 def unpooled(board: Board, config: Config) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ def publish(
     values |= _held([key for key in _on_it(facts) if key not in values and (unproven or key in there)], facts, pods)
     devices = [device for key in keys for device in key.devices if not hardware.lost(state.hardware, (device,))]
     count = len(devices) if _all_there(facts, devices) else None
-    milli = _milli(state, facts, pods, count, admitted_only=admitted_only) if values or unproven else None
+    milli = _milli(state, facts, sized, count, admitted_only=admitted_only) if values or unproven else None
     good = {
         key.resource: lastgood.of(values[key.resource].value, key)
         for key in sized.counted
@@ -200,10 +200,9 @@ def _all_there(facts: Facts, devices: Sequence[Device]) -> bool:
     return driverless and not files.pci_displays and {device.tegra for device in devices} == {True}
 
 
-def _milli(
-    state: State, facts: Facts, pods: Sequence[PodFacts], devices: int | None, *, admitted_only: bool
-) -> int | None:
-    amounts = [(pod, requests.total(pod, GPU_MILLI, "requests")) for pod in pods if pod.live]
+def _milli(state: State, facts: Facts, sized: Sized, devices: int | None, *, admitted_only: bool) -> int | None:
+    booked = sized.bookings.by_uid.values()
+    amounts = [(booking.pod, booking.milli) for booking in booked if booking.pod.live]
     return capacity.milli(
         devices,
         state.milli or _on_node(node_of(facts), GPU_MILLI),

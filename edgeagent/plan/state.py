@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from edgeagent.facts import MemInfo
 from edgeagent.memory.types import Board, Device
+from edgeagent.plan.bookings import Bookings
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,8 @@ class State:
     published: Mapping[str, Published] = field(default_factory=dict)
     good: Mapping[str, Good] = field(default_factory=dict)
     """By capacity key, from an earlier run too: what stands in after a start in which the pool cannot be sized."""
+    bookings: Bookings | None = field(default=None, compare=False, repr=False)
+    """Those of the last decision, which are right for every pod that has not changed."""
     mixed: bool = False
     """The board has or had both kinds of memory, so ``gpu-memory`` is its cards' for good."""
     milli: int | None = None

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from edgeagent.facts import Finding as Finding  # noqa: PLC0414 (a part of a plan, whoever made it)
+
 if TYPE_CHECKING:
     from edgeagent.memory.types import Board, Pool, Usage
     from edgeagent.plan.breaches import Breach, PodView
@@ -122,24 +124,13 @@ class Event:
     """Monotonic second at which it happened; None: now."""
     wall: float | None = None
     """Unix time at which it happened in an earlier boot, whose monotonic seconds are not those of this one."""
+    lasting: bool = False
+    """It tells how things are, and not what happened: an agent that is started anew has nothing new to tell by it."""
 
     @property
     def regarding(self) -> str:
         """``pod ns/name`` or ``node name``."""
         return f"pod {self.namespace}/{self.name}" if self.kind == "Pod" else f"node {self.name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """Something wrong, with what was looked at and what to do."""
-
-    id: str
-    severity: Literal["error", "warning", "info"]
-    certainty: Literal["certain", "suspected", "cannot-tell"]
-    subject: str
-    summary: str
-    evidence: tuple[str, ...] = ()
-    remedy: str = ""
 
 
 Outcome = Literal[
@@ -200,6 +191,16 @@ class KillResult:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class GpuPath:
+    """Whether a container can use the GPU."""
+
+    proven: bool | None
+    """None: neither proven nor disproven."""
+    why: str
+    """A sentence."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is, and what should be done."""
@@ -225,3 +226,5 @@ class Plan:
     """Why nothing is done; empty when acting is allowed."""
     host_over: bool | None = None
     """Processes outside pods use more than is reserved for them; None: a figure is missing."""
+    gpu_path: GpuPath
+    """Whether a container can use the GPU here, which ``ai-capable`` tells."""

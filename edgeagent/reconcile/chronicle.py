@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from edgeagent.plan import describing, history, incidents, outcomes, owing
 from edgeagent.plan.incidents import Book, Moment
+from edgeagent.reconcile.latest import Latest
 from edgeagent.system import journal
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Chronicle:
         outbox: takes the events that an earlier run has left, and says what became of each.
         clock: monotonic seconds since boot.
         wall: Unix time.
+
+    Attributes:
+        latest: the incidents that were kept last, those of earlier runs among them.
     """
 
     def __init__(
@@ -62,6 +66,7 @@ class Chronicle:
         self._owed: set[str] = set()
         """Ids of the events whose end is to be written; they wait in the outbox."""
         self._writer = _Writer(folder) if folder else None
+        self.latest = Latest()
 
     async def open(self, boot_id: str | None) -> None:
         """Take up what an earlier run has left."""
@@ -69,6 +74,7 @@ class Chronicle:
         if self._folder is None:
             return
         left = await asyncio.to_thread(_left, self._folder, boot_id)
+        self.latest = left.latest
         now = self._clock()
         self._book = incidents.remembering(left.recent, now)
         events = [owing.event(one, boot_id, now) for one in left.owed]
@@ -121,7 +127,9 @@ class Chronicle:
     def _keep(self, records: Sequence[dict[str, Any]]) -> None:
         if self._writer is not None:
             for record in records:
-                self._writer.put(record)
+                line = self._writer.put(record)
+                if line is not None:
+                    self.latest.add(record, line)
 
 
 class _Writer:
@@ -138,14 +146,14 @@ class _Writer:
         self._task: asyncio.Task[None] | None = None
         self._ends = asyncio.Event()
 
-    def put(self, record: dict[str, Any]) -> None:
-        """Let one more record be written."""
+    def put(self, record: dict[str, Any]) -> bytes | None:
+        """Let one more record be written; the line that it becomes, or None if it is too long to be one."""
         line = journal.encoded(record)
         if len(line) > journal.LONGEST:
             line = journal.encoded(describing.lessened(record))
         if len(line) > journal.LONGEST:
             log.warning("a record of %s is too long to be kept", record["line"])
-            return
+            return None
         self._waiting.append(line)
         self._bytes += len(line)
         while self._bytes > MOST_BYTES:
@@ -153,6 +161,7 @@ class _Writer:
             self._lost += 1
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run(), name="incidents")
+        return line
 
     async def finish(self) -> None:
         """Write what waits; one attempt more, if the disk refuses."""
@@ -194,13 +203,16 @@ class _Left(NamedTuple):
 
     owed: list[dict[str, Any]]
     recent: list[tuple[float, str, str]]
+    latest: Latest
 
 
 def _left(folder: Path, boot_id: str | None) -> _Left:
     owed: dict[str, dict[str, Any]] = {}
     recent: list[tuple[float, str, str]] = []
+    latest = Latest()
     try:
         for one in _known(folder):
+            latest.add(one, journal.encoded({"format": incidents.FORMAT, **one}))
             if one["line"] == "owed":
                 owed[one["event"]["id"]] = one
             elif one["line"] == "told":
@@ -210,7 +222,9 @@ def _left(folder: Path, boot_id: str | None) -> _Left:
     except OSError as error:
         log.warning("what an earlier run has kept of incidents is not read: %s: %s", folder, error.strerror)
     most = sum(incidents.MOST_PER_HOUR.values())
-    return _Left([one for one in owed.values() if one["event"]["reason"] in owing.KINDS][-MOST_OWED:], recent[-most:])
+    return _Left(
+        [one for one in owed.values() if one["event"]["reason"] in owing.KINDS][-MOST_OWED:], recent[-most:], latest
+    )
 
 
 def _known(folder: Path) -> Iterator[dict[str, Any]]:

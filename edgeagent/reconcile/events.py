@@ -3,7 +3,8 @@
 The same words about the same object become a series of one event, written at the second
 time and then every six minutes at most. Nothing waits here: whoever tells an event is told
 whether to try it again. An event with an id has the same name at every attempt, so that one
-which the server took without our knowing is found there and not made twice.
+which the server took without our knowing is found there and not made twice. One that lasts
+has the name of its words, and so after a restart of the agent too.
 """
 
 from __future__ import annotations
@@ -140,14 +141,15 @@ class EventRecorder:
             return "dropped"
         namespace = event.namespace or "default"  # where events about nodes have to be
         collection = f"/apis/events.k8s.io/v1/namespaces/{quote(namespace, safe='')}/events"
-        body = self._body(event, namespace)
+        body = self._body(event, namespace, self._suffix(key, event))
         end = "written"
         try:
             await self._client.request("POST", collection, body=body, timeout=_TIMEOUT)
         except AnswerError as error:
             if error.code != _CONFLICT or error.reason != "AlreadyExists":
                 raise
-            end = "known"  # an earlier attempt came to the server, and its answer did not come back
+            # An earlier attempt came to the server, and its answer did not come back; or an earlier run told it.
+            end = "known"
         # What the server did not take costs nothing of what may be said.
         bucket.tokens = max(0.0, bucket.tokens - 1)
         _keep(self._series, key, _Series(f"{collection}/{body['metadata']['name']}", 1, self._clock(), event.id))
@@ -174,9 +176,13 @@ class EventRecorder:
             return event.wall
         return self._wall() - (0.0 if event.at is None else max(0.0, self._clock() - event.at))
 
-    def _body(self, event: Event, namespace: str) -> dict[str, Any]:
-        named = hashlib.sha256(f"{event.id}/{event.reason}".encode()).hexdigest()[:16]
-        suffix = f".{named if event.id else f'{self._rng.getrandbits(64):016x}'}"
+    def _suffix(self, key: _Key, event: Event) -> str:
+        if not (event.lasting or event.id):
+            return f".{self._rng.getrandbits(64):016x}"
+        named = "/".join(key) if event.lasting else f"{event.id}/{event.reason}"
+        return f".{hashlib.sha256(named.encode(errors='replace')).hexdigest()[:16]}"
+
+    def _body(self, event: Event, namespace: str, suffix: str) -> dict[str, Any]:
         name = event.name[: _NAME_LENGTH - len(suffix)]
         regarding = {"apiVersion": "v1", "kind": event.kind, "name": event.name, "uid": event.uid}
         if event.namespace:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -19,6 +19,8 @@ from edgeagent.plan.types import Event
 log = logging.getLogger(__name__)
 
 MOST_EVENTS = 64
+MOST_LATEST = 100
+"""Events that are remembered for those who ask what happened."""
 _WEIGHTS = {"MemoryBudgetEvicted": 2, "MemoryBudgetKilled": 2, "EvictionBlocked": 1}
 """What was done, then what could not be, then all else: no event takes the place of one that weighs more."""
 DECISIONS = frozenset(_WEIGHTS)
@@ -47,6 +49,7 @@ class Outbox:
 
     Attributes:
         ended: told of each event that waits no more, and whether the server has it.
+        latest: the events that came last, oldest first, whatever became of them.
     """
 
     def __init__(self, *, clock: Callable[[], float], rng: random.Random) -> None:
@@ -57,6 +60,7 @@ class Outbox:
         self._sent: _Key | None = None
         """Of the event that is on its way."""
         self._filled = asyncio.Event()
+        self.latest: deque[Event] = deque(maxlen=MOST_LATEST)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -110,6 +114,7 @@ class Outbox:
         key = _key(event)
         self._waiting.pop(key, None)
         self._waiting[key] = event
+        self.latest.append(event)
         self._filled.set()
         if len(self._waiting) > MOST_EVENTS:
             self._give_way()

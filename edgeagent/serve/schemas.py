@@ -215,6 +215,10 @@ STATE = keyed(
     ready=named("Health"),
     sample_age_seconds=maybe(SECONDS),
     floor_bytes=maybe(COUNT | {"description": "Usable memory below which the board is under pressure."}),
+    ai_capable=maybe(
+        keyed(value=maybe(FLAG), why=TEXT)
+        | {"description": "Whether a pod can use the GPU here. value null: neither proven nor disproven."}
+    ),
     readings={
         "type": "object",
         "additionalProperties": keyed(age_seconds=maybe(SECONDS), stale=FLAG, why=TEXT),

@@ -32,6 +32,7 @@ def document(look: Look) -> Json:
         "ready": health.readyz(shown, look.now)[1],
         "sample_age_seconds": _age(shown.at, look.now) if shown and shown.plan else None,
         "floor_bytes": shown.plan.danger.floor if shown and shown.plan else None,
+        "ai_capable": _ai_capable(shown, look.now) if shown and sample else None,
         "readings": _readings(shown, look.now) if shown else {},
         "stale": sorted(shown.stale_feeds(look.now)) if shown else [],
         **({part: sample[part] for part in _UNSAMPLED} if sample else _UNSAMPLED),
@@ -45,6 +46,16 @@ def _bars(shown: Shown, sample: Json, now: float) -> list[Json]:
     """How the pools are divided, of figures none of which is too old."""
     usage = None if shown.plan is None or shown.stale_feeds(now) & {"gpu", "host"} else shown.plan.usage
     return bars.bars(sample, usage)
+
+
+def _ai_capable(shown: Shown, now: float) -> Json | None:
+    """Whether a pod can use the GPU here, and why; devices that were not read lately prove nothing."""
+    if shown.plan is None:
+        return None
+    path = shown.plan.gpu_path
+    if "devices" in shown.stale_feeds(now):
+        return {"value": None, "why": "The GPUs were not read lately."}
+    return {"value": path.proven, "why": path.why}
 
 
 _KEPT: Json = {"budgets": [], "neighbours": [], "vitals": None, "events": []}

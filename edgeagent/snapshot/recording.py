@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import yaml
 
 from edgeagent import config as configuration
 from edgeagent.errors import InputError
-from edgeagent.snapshot import archive, sources
+from edgeagent.snapshot import archive, lists, sources
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from edgeagent.host.files import Entry
 
 FORMAT = 1
-_CHECKS: Mapping[str, Callable[[str, Any], object]] = {"node": sources.node, "pods": sources.items}
-"""Lists that decisions rest on; others are for diagnosis alone."""
+_CHECKS: Mapping[str, Callable[[str, Any], object]] = {
+    "node": sources.node,
+    "pods": sources.items,
+    **{name: partial(sources.items, kind=kind) for name, kind in lists.KINDS.items()},
+}
+"""What is checked before anything is told; other lists are not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,19 +6,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from edgeagent.diagnose.decided import decided
 from edgeagent.errors import InputError
 from edgeagent.facts import ClusterFacts, Facts, Reading
 from edgeagent.host import nvml_replay
+from edgeagent.host.closer.look import look
 from edgeagent.host.files import TreeFiles
 from edgeagent.host.sampler import HostSampler
 from edgeagent.plan import outcomes
-from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
 from edgeagent.plan.types import EvictionResult, Plan
 from edgeagent.snapshot import sources
+from edgeagent.snapshot.lists import cluster_look
 from edgeagent.snapshot.podlist import understood
 
 if TYPE_CHECKING:
+    from edgeagent.facts.diagnosis import ClusterLook, HostLook
     from edgeagent.snapshot.recording import Recording, Sample
 
 
@@ -35,22 +38,37 @@ def looks(recording: Recording) -> Iterator[tuple[float, Facts, Plan]]:
     Raises:
         InputError: a source of the recording is malformed.
     """
+    for at, facts, plan, _, _ in diagnosed(recording):
+        yield at, facts, plan
+
+
+def diagnosed(recording: Recording) -> Iterator[tuple[float, Facts, Plan, HostLook, ClusterLook]]:
+    """As :func:`looks`, with what was looked at for the findings.
+
+    Raises:
+        InputError: a source of the recording is malformed.
+    """
     state = State()
+    before: HostLook | None = None
     for sample in recording.samples:
-        facts = _facts(recording, sample)
-        state, plan = decide(state, facts, sample.at)
+        files = _files(recording, sample)
+        facts = _facts(recording, sample, files)
+        host = look(files, facts.host, sample.at)
+        cluster = cluster_look(f"{recording.name}/cluster", sample.lists)
+        state, facts, plan = decided(state, facts, sample.at, host, cluster, before=before)
+        before = host
         told = plan.events
         for eviction in plan.evictions:
             state, events = outcomes.learn(state, plan, EvictionResult(uid=eviction.uid, outcome="accepted"), sample.at)
             told += events
-        yield sample.at, facts, replace(plan, events=told)
+        yield sample.at, facts, replace(plan, events=told), host, cluster
 
 
-def _facts(recording: Recording, sample: Sample) -> Facts:
+def _facts(recording: Recording, sample: Sample, files: TreeFiles) -> Facts:
     """Everything that one sample says, read by the readers that read a live board."""
     cluster = _cluster(recording, sample)
     sampler = HostSampler(
-        _files(recording, sample),
+        files,
         arch=recording.arch,
         page_size=recording.page_size,
         clock=lambda: sample.at,

@@ -37,8 +37,8 @@ def node(place: str, document: Any) -> NodeFacts:
         raise InputError(f"{place}: {error}") from error
 
 
-def items(place: str, document: Any) -> list[Any]:
-    """The objects in a pods.json; Go writes an empty list as null.
+def items(place: str, document: Any, kind: str = "PodList") -> list[Any]:
+    """The objects of a list such as pods.json; Go writes an empty list as null.
 
     Raises:
         InputError: it is no list.
@@ -47,5 +47,5 @@ def items(place: str, document: Any) -> list[Any]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise InputError(f"{place}: expected a PodList")
+        raise InputError(f"{place}: expected a {kind}")
     return found

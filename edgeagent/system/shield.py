@@ -12,6 +12,7 @@ from pathlib import Path
 _MCL_CURRENT = 1
 _MCL_FUTURE = 2
 _MCL_ONFAULT = 4
+_M_ARENA_MAX = -8  # malloc.h, mallopt(3)
 _CAP_IPC_LOCK = 14  # linux/capability.h
 
 
@@ -45,7 +46,23 @@ def _may_lock(status: Path) -> bool:
     return bool(int(row.split()[1], 16) >> _CAP_IPC_LOCK & 1)
 
 
+def one_heap() -> None:
+    """Call before the first thread: all of them allocate from one heap, where glibc would give each its own.
+
+    Little is allocated outside of Python's own lock, so that nobody waits for it.
+    """
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):  # musl has one heap
+        library.mallopt(_M_ARENA_MAX, 1)
+
+
 def settle() -> None:
-    """Call once after the start: what exists then lives for ever, and no later collection walks through it again."""
+    """Call once after the start: what exists then lives for ever, and no later collection walks through it again.
+
+    What the start has left over goes back to the board.
+    """
     gc.collect()
     gc.freeze()
+    library = ctypes.CDLL(None)
+    if hasattr(library, "malloc_trim"):  # malloc_trim(3) is glibc's
+        library.malloc_trim(0)

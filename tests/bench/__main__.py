@@ -6,11 +6,14 @@ Needs what the cluster tests need: ``python -m tests.controlplane.build`` once.
 from __future__ import annotations
 
 import re
+import socket
 import sys
 import tempfile
+import threading
 import time
+import urllib.request
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 PODS, GPU_PROCESSES = 110, 30
 SETTLE, WATCH = 30.0, 60.0
 STARTS, BREACHES = 5, 20
+SCRAPES = 200
 MIB = 1024 * 1024
 
 
@@ -84,17 +88,53 @@ def footprint(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:
         stack.enter_context(agent).wait_ready()
         time.sleep(SETTLE)
         process = psutil.Process(agent.pid)
-        scrapes = [scrape(agent) for _ in range(200)]
+        unscraped = process.cpu_times()
+        scrapes = [scrape(agent) for _ in range(SCRAPES)]
+        scraped = process.cpu_times()
         before, cycles = process.cpu_times(), counted(agent)
         time.sleep(WATCH)
         after, turned = process.cpu_times(), counted(agent) - cycles
         memory = process.memory_full_info()
+        text = agent.text("/metrics")
+        with watching(agent):
+            before_watch = process.cpu_times()
+            time.sleep(WATCH)
+            after_watch, watched = process.cpu_times(), process.memory_full_info()
     spent = (after.user + after.system) - (before.user + before.system)
     yield Figure("RSS", "MiB", [memory.rss / MIB], "<= 45 MiB")
     yield Figure("private memory (USS)", "MiB", [memory.uss / MIB], "-")
     yield Figure("CPU at default cadence", "%", [100 * spent / WATCH], "<= 0.5 % of a core")
     yield Figure("CPU per cycle", "ms", [1000 * spent / turned], "-")
     yield Figure("/metrics", "ms", [1000 * seconds for seconds in scrapes], "p95 <= 5 ms")
+    spent = (scraped.user + scraped.system) - (unscraped.user + unscraped.system)
+    yield Figure("/metrics, CPU of the agent", "ms", [1000 * spent / SCRAPES], "-")
+    yield Figure("/metrics, series", "", [sum(not line.startswith("#") for line in text.splitlines())], "-")
+    yield Figure("/metrics, size", "KiB", [len(text) / 1024], "-")
+    spent = (after_watch.user + after_watch.system) - (before_watch.user + before_watch.system)
+    yield Figure("RSS with a live view open", "MiB", [watched.rss / MIB], "<= 45 MiB")
+    yield Figure("CPU with a live view open", "%", [100 * spent / WATCH], "-")
+
+
+@contextmanager
+def watching(agent: AgentProcess) -> Iterator[None]:
+    """A dashboard looks on: it reads the stream as fast as it comes."""
+    url = f"http://{(agent.runtime / 'address').read_text().strip()}/api/v1/stream"
+    stream = urllib.request.urlopen(url, timeout=30)
+
+    def read() -> None:
+        with suppress(OSError, ValueError):
+            while stream.readline():
+                pass
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield
+    finally:
+        # Closing alone would wait for the reader's next line.
+        stream.fp.raw._sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001 (urllib has no other way)
+        reader.join()
+        stream.close()
 
 
 def reaction(plane: ControlPlane, scratch: Path) -> Iterator[Figure]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 from tests.cluster import loadimage
@@ -28,6 +29,15 @@ disable_apparmor = true
 [plugins."io.containerd.grpc.v1.cri".containerd]
 snapshotter = "native"
 
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]
+BinaryName = "{folder}/nvidia-container-runtime"
+
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "{folder}/cni"
 conf_dir = "{folder}/cni"
@@ -35,7 +45,13 @@ conf_dir = "{folder}/cni"
 
 
 def write_containerd(folder: Path, state: Path, socket: Path) -> Path:
-    """Write containerd's configuration and a network that needs no plug-in as long as pods use the host's."""
+    """Write containerd's configuration and a network that needs no plug-in as long as pods use the host's.
+
+    Beside runc it has a runtime by the name of NVIDIA's, which is runc too.
+    """
+    runc = shutil.which("runc")
+    assert runc
+    (folder / "nvidia-container-runtime").symlink_to(runc)
     cni, file = folder / "cni", folder / "containerd.toml"
     cni.mkdir()
     (cni / "10-loopback.conflist").write_text(json.dumps(_LOOPBACK))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from edgeagent.plan.types import Finding
+from edgeagent.plan.types import Finding, GpuPath
 from edgeagent.serve.shown import Shown
 from tests.unit.factories import MIB, Held, pod
 
@@ -276,6 +276,30 @@ def test_findings_decisions_vitals_neighbours_and_budgets_are_there(served: Serv
     expect(row(page, "llm-chat")).to_contain_text("stalled by disk 0.4 %")
     expect(page.locator("#budgets")).to_contain_text("edgeagent.dev/gpu-memory:")
     expect(page.locator("#footer-agent")).to_contain_text("configuration 5f2d1c9ab07e")
+
+
+def vital(page: Page, name: str) -> Locator:
+    return page.locator("#vitals-list > div").filter(has=page.get_by_text(name, exact=True)).locator("dd")
+
+
+def test_whether_pods_can_use_the_gpu_is_there_with_the_reason(served: Server, opened: Opener) -> None:
+    whole = scenes.healthy()
+    assert whole.plan is not None
+    endpoint = served(whole)
+    page = opened(endpoint.url)
+    expect(vital(page, "AI pods")).to_have_text(f"✓ can use the GPU. {whole.plan.gpu_path.why}")
+
+    path = GpuPath(proven=False, why="config.toml names no NVIDIA runtime.")
+    endpoint.show(replace(whole, plan=replace(whole.plan, gpu_path=path)))
+    expect(vital(page, "AI pods")).to_have_text("▲ cannot use the GPU. config.toml names no NVIDIA runtime.")
+    expect(vital(page, "AI pods")).to_have_attribute("data-level", "warning")
+
+    endpoint.show(replace(whole, plan=replace(whole.plan, gpu_path=GpuPath(None, "config.toml is not readable."))))
+    expect(vital(page, "AI pods")).to_have_text("? not proven. config.toml is not readable.")
+
+    # An old sample tells nothing of it.
+    endpoint.later(34)
+    expect(vital(page, "AI pods")).to_have_count(0)
 
 
 def test_the_lines_of_the_last_quarter_of_an_hour(served: Server, opened: Opener) -> None:

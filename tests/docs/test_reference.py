@@ -14,6 +14,7 @@ import pytest
 
 from edgeagent import config, facts
 from edgeagent.config import Config
+from edgeagent.diagnose.registry import RULES
 from edgeagent.errors import ConfigError
 from edgeagent.facts import BoardFiles, Nvml, NvmlDevice, Reading, RuntimeFacts
 from edgeagent.memory import board, budgets
@@ -24,6 +25,7 @@ from edgeagent.plan.incidents import Ended, Kind
 from edgeagent.plan.node import MODE, OWNED_KEYS
 from edgeagent.plan.pressure import Danger
 from edgeagent.plan.types import HeldCode, KillOutcome, Outcome
+from edgeagent.watch import target
 from tests.unit.test_docs import documented, keys, nested, page, part, rows
 
 PACKAGE = Path(__file__).parents[2] / "edgeagent"
@@ -203,9 +205,12 @@ def test_every_finding_is_documented_with_its_severity_and_no_other() -> None:
         return constants[node.id] if isinstance(node, ast.Name) else text(node)
 
     made = {(value(given(call, "id", 0)), value(given(call, "severity", 1))) for call in calls("Finding")}
-    ids = table(part(page(EXPLAIN), "findings"), "id")
+    made -= {(None, None)}  # of a rule of the diagnosis, which has a page of its own
 
-    assert {(*names(row[0]), row[1]) for row in ids} == made
+    assert made
+    assert made <= {(rule.id, rule.severity) for rule in RULES}
+    told = set(re.findall(r"\(findings\.md#([a-z-]+)\)", part(page(EXPLAIN), "findings")))
+    assert told == {one for one, _ in made}
 
 
 # --- keys ----------------------------------------------------------------------------
@@ -228,7 +233,7 @@ def test_every_annotation_that_the_agent_reads_or_writes_is_documented() -> None
         path.read_text(encoding="utf-8") for path in (PACKAGE.parent / "deploy/components/gpu-pods").glob("*.yaml")
     )
 
-    agent = {MODE, OWNED_KEYS, budgets.LIMIT_ANNOTATION}
+    agent = {MODE, OWNED_KEYS, budgets.LIMIT_ANNOTATION, target.PORT, target.PATH, target.METRIC}
     assert agent <= told
     assert {name for name in told - agent if name not in policies} == set()
     constants = re.findall(r"edgeagent\.dev/[a-z-]+", policies)

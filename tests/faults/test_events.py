@@ -312,6 +312,33 @@ async def test_the_same_event_told_again_is_known_and_makes_no_series(connect: C
     assert recording.recorder.counts == {"written": 2, "known": 4}
 
 
+async def test_what_lasts_has_one_name_over_restarts_and_other_words_have_another(connect: Connect) -> None:
+    names: set[str] = set()
+
+    async def server_of_names(exchange: Exchange) -> None:
+        if exchange.request.method == "POST":
+            name = exchange.request.json["metadata"]["name"]
+            await (refuses(409, reason="AlreadyExists") if name in names else answers(201))(exchange)
+            names.add(name)
+        else:
+            await exchange.answer(200)
+
+    async with serving(server_of_names) as server, connect(server.url) as client:
+        # Each is a run of its own, which knows nothing of the one before.
+        former, latter = Recording(client), Recording(client)
+        for run, one in ((former, "a"), (former, "b"), (latter, "c")):
+            assert await run.recorder.record(about_pod(lasting=True, id=one)) == "told"
+        assert [request.method for request in server.requests] == ["POST", "PATCH", "POST"]
+        assert len(names) == 1
+        # It went away and is back: that is a series.
+        await latter.recorder.record(about_pod(lasting=True, id="d"))
+        assert server.requests[-1].path.rpartition("/")[2] in names
+        assert server.requests[-1].json["series"]["count"] == 2
+        await Recording(client).recorder.record(about_pod("other words", lasting=True, id="e"))
+        await Recording(client).recorder.record(about_pod(uid="0000-2", lasting=True, id="f"))
+    assert len(names) == 3
+
+
 async def test_an_event_of_an_earlier_boot_has_the_time_of_its_own_clock(connect: Connect) -> None:
     async with serving(stored) as server, connect(server.url) as client:
         recording = Recording(client)

@@ -71,7 +71,8 @@ async def back(outpost: Outpost, seconds: float = 60.0) -> None:
 
 
 def attempts(outpost: Outpost, reason: str) -> list[Call]:
-    return [call for call in outpost.api.calls if call.path.endswith("/events") and call.body["reason"] == reason]
+    made = [call for call in outpost.api.calls if call.method == "POST" and call.path.endswith("/events")]
+    return [call for call in made if call.body["reason"] == reason]
 
 
 def test_a_kill_without_an_uplink_is_told_when_that_is_back_with_the_time_at_which_it_was(tmp_path: Path) -> None:
@@ -605,11 +606,11 @@ def test_a_refusal_of_many_words_is_cut_wherever_it_goes(tmp_path: Path) -> None
 
 
 def test_a_breach_in_back_off_wears_no_disk_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write, writes = statefile.write, [0]
+    write, writes = statefile.write, Counter[str]()
 
-    def counted(*arguments: Any) -> str:
-        writes[0] += 1
-        return write(*arguments)
+    def counted(folder: Path, document: Any, name: str = statefile.NAME) -> str:
+        writes[name] += 1
+        return write(folder, document, name)
 
     monkeypatch.setattr(statefile, "write", counted)
     owner = [{"kind": "StatefulSet", "name": "llm", "controller": True, "apiVersion": "apps/v1", "uid": "x"}]
@@ -625,10 +626,15 @@ def test_a_breach_in_back_off_wears_no_disk_out(tmp_path: Path, monkeypatch: pyt
         assert len(outpost.api.accepted) == 1
         outpost.pod("llm-0", 1024, OVER, ownerReferences=owner)
         await outpost.settle(60)
-        before = writes[0]
+        before = writes.copy()
         await outpost.settle(1200)
+        written = writes - before
         # Once each five minutes, and what else changed, which is nothing here.
-        assert 3 <= writes[0] - before <= 5
+        assert 3 <= written[statefile.NAME] <= 5
+        # 180 s went by before. The peaks are written 300 s after the start, for there were none, and then no figure is
+        # higher, so 900 s later.
+        assert written[statefile.PEAKS] == 2
+        assert set(written) == {statefile.NAME, statefile.PEAKS}
         await outpost.stop()
         # What is kept at the end is exact: the pod was over its budget within the last few seconds.
         (backoff,) = json.loads((outpost.folder / statefile.NAME).read_text())["backoff"]

@@ -38,7 +38,9 @@ become() {
     mount -t cgroup2 cgroup2 "$machine/sys/fs/cgroup"
     mount -t tmpfs -o mode=755 tmpfs "$machine/run"
     mount -t tmpfs -o mode=755 tmpfs "$machine/dev"
-    mkdir "$machine/dev/shm"
+    mkdir "$machine/dev/shm" "$machine/dev/pts"
+    mount -t devpts -o newinstance,ptmxmode=666 devpts "$machine/dev/pts"
+    ln -s pts/ptmx "$machine/dev/ptmx"
     for device in null:3 zero:5 full:7 random:8 urandom:9; do
         mknod -m 666 "$machine/dev/${device%:*}" c 1 "${device#*:}"
     done

@@ -18,7 +18,7 @@ pytestmark = [MACHINE, EMULATOR, ONCE]
 
 LIBRARIES = (
     "aiohttp._http_parser", "aiohttp._http_writer", "aiohttp._websocket.mask", "aiohttp._websocket.reader_c",
-    "frozenlist._frozenlist", "multidict._multidict", "propcache._helpers_c", "psutil._psutil_linux", "yaml._yaml",
+    "frozenlist._frozenlist", "multidict._multidict", "propcache._helpers_c", "yaml._yaml",
     "yarl._quoting_c",
 )  # fmt: skip
 

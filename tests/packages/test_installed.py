@@ -64,6 +64,16 @@ def test_its_environment_is_its_own_and_small(installed: Machine) -> None:
     assert kib * 1024 < 40e6
 
 
+def test_top_is_live(installed: Machine) -> None:
+    # script, which every Debian has, gives it a terminal; the key comes when the page is there.
+    live = "stty rows 40 cols 100; TERM=xterm timeout --foreground 30 edgeagent top"
+    key = "timeout 30 sh -c 'until grep -q quit /tmp/page; do sleep 0.1; done 2>&-; printf q'"
+
+    said = installed.run(f"{key} | script --quiet --flush --return --command '{live}' /tmp/page", user="nobody")
+
+    assert "q quit" in said
+
+
 def test_the_same_python_changes_nothing(installed: Machine) -> None:
     before = installed.main_pid()
 

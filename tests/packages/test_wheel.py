@@ -69,6 +69,8 @@ def test_it_installs_into_a_fresh_environment(built: Built, tmp_path: Path, vers
     assert built.one("*.whl").name.startswith(f"{run(program, '--version').strip().replace(' ', '-')}-")
     # The kind of the board, as the recording has it.
     assert "jetson: CPU and GPU share one memory" in run(program, "explain", BOARD)
+    # What a live page is drawn with.
+    run(environment / "bin/python", "-c", "import edgeagent.console.screen")
     # Complete: every requirement is met, at the version that it asks for.
     (pip,) = folder.glob("wheels/pip-*.whl")
     assert run(environment / "bin/python", pip / "pip", "check") == "No broken requirements found.\n"

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -216,3 +218,29 @@ def test_a_key_that_is_set_twice_is_refused() -> None:
 )
 def test_a_wrong_size_is_named_once(text: str, expected: str) -> None:
     assert problems(text) == (expected,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "policy: {grace: 1500ms, max_grace: 2min, protect: [a, b], tolerance: 1Gi}\nsampling: {fast: 50ms}",
+        "mode: observe\nreserves: {os: 1Gi, headroom: 2.5%, ceiling: null}\nlabels: {ai_capable: my/key}",
+        "serve: {bind: 0.0.0.0:1, tls: {cert: a, key: b}, token_file: c}\npressure: {floor: 128Mi, critical: 64Mi}",
+    ],
+)
+def test_a_configuration_that_is_told_could_stand_in_a_file(text: str) -> None:
+    given = load([("a.yaml", text)])
+
+    told = json.dumps(config.plain(given))
+
+    assert load([("told.yaml", told)]) == given
+
+
+def test_a_configuration_is_told_with_every_key_in_the_words_of_the_file() -> None:
+    told = config.plain(load([("a.yaml", "policy: {grace: 1500ms}\nreserves: {os: 1Gi}")]))
+
+    assert list(told) == [item.name for item in dataclasses.fields(Config)]
+    assert (told["policy"]["grace"], told["policy"]["protect"]) == ("1.5s", ["kube-system"])
+    assert (told["sampling"]["fast"], told["sampling"]["interval"]) == ("0.1s", "2s")
+    assert (told["reserves"]["os"], told["reserves"]["k3s"]) == (1024**3, None)

@@ -27,6 +27,8 @@ PAGES = sorted(DOCS.rglob("*.md"))
 COMMANDS = (
     "run",
     "explain",
+    "doctor",
+    "budgets",
     "history",
     "record",
     "demo",
@@ -36,6 +38,9 @@ COMMANDS = (
     "config check",
     "install",
     "uninstall",
+    "status",
+    "top",
+    "completion",
 )
 CONFIGURATIONS = ("# /etc/edgeagent", "# try.yaml", "# observe.yaml")
 """How the examples of configurations begin."""
@@ -224,6 +229,7 @@ def test_every_label_is_documented_and_no_other() -> None:
         module="p3767-0005",
         l4t="36.4.4",
         jetpack="6.2.1",
+        power_mode="MAXN_SUPER",
         driver_version="540.4.0",
         cuda_version="12.6",
         cuda_arch="8.7",

@@ -125,8 +125,8 @@ def _bar(shown: dict[str, Any], background: Background, style: Style) -> Iterato
         _Part("·", "free" if background.listed else "free if no pod is there", free),
         _Part("-", "reserved", reserved, "dim"),
     ]
-    shares = _shares([part.bytes for part in parts], style.width - 6)
-    bar = (Span(part.mark * share, part.tone) for part, share in zip(parts, shares, strict=True))
+    columns = shares([part.bytes for part in parts], style.width - 6)
+    bar = (Span(part.mark * share, part.tone) for part, share in zip(parts, columns, strict=True))
     yield line("  [", *bar, "]")
     legend = [
         line(Span(part.mark, part.tone), f" {part.title} {human(part.bytes)}")
@@ -136,16 +136,16 @@ def _bar(shown: dict[str, Any], background: Background, style: Style) -> Iterato
     yield from joined(legend, style, 3)
 
 
-def _shares(amounts: list[int], width: int) -> list[int]:
+def shares(amounts: list[int], width: int) -> list[int]:
     """Columns for each amount: by the largest remainder, at least one for what is not 0."""
     total = sum(amounts)
     if total <= 0:
         return [0] * len(amounts)
-    shares = [max(1, amount * width // total) if amount else 0 for amount in amounts]
+    found = [max(1, amount * width // total) if amount else 0 for amount in amounts]
     by_remainder = sorted(range(len(amounts)), key=lambda index: -(amounts[index] * width % total))
     for index in by_remainder:
-        if sum(shares) < width and amounts[index]:
-            shares[index] += 1
-    while sum(shares) > width:
-        shares[shares.index(max(shares))] -= 1
-    return shares
+        if sum(found) < width and amounts[index]:
+            found[index] += 1
+    while sum(found) > width:
+        found[found.index(max(found))] -= 1
+    return found

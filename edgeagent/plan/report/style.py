@@ -72,6 +72,10 @@ def wrapped(text: str, style: Style, indent: int, head: str | Line = "", tone: T
     start = line(head) if isinstance(head, str) else head
     taken = sum(len(span.text) for span in start)
     pad = " " * indent
+    longest = text.partition(" ")[0]
+    if taken > indent and taken + len(longest) > style.width:
+        yield start
+        start, taken = line(pad), indent
     rows = textwrap.wrap(
         _UNIT.sub(_TIED, text),
         max(style.width - indent, _FEWEST),

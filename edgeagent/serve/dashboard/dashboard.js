@@ -232,6 +232,7 @@ function forgotten(state) {
     bars: state.bars.map((bar) => ({ ...bar, total_bytes: null, segments: null })),
     pods,
     plan: { evictions: [], kills: [], held: [], events: [] },
+    ai_capable: null,
     findings: [],
     neighbours: [],
     vitals: null,
@@ -1055,6 +1056,11 @@ function renderVitals(state) {
   for (const [index, device] of state.devices.entries()) {
     const health = device.health === "ok" ? "✓ ok" : `▲ ${device.health}`;
     add(state.devices.length > 1 ? `GPU ${index}` : "GPU", `${device.name}, ${health}`, device.health === "ok" ? undefined : "warning");
+  }
+  const ai = state.ai_capable;
+  if (ai && board?.kind !== "none") {
+    const answer = { true: "✓ can use the GPU", false: "▲ cannot use the GPU" }[ai.value] ?? "? not proven";
+    add("AI pods", `${answer}. ${ai.why}`, ai.value === false ? "warning" : undefined);
   }
   if (board) {
     add("Module", [board.soc, board.module].filter(Boolean).join(", "));

@@ -15,5 +15,5 @@ def families(sample: Sample) -> Families:
     if not sample.stale & {"gpu", "host"}:
         held = counts(held.code for held in plan.held)
         yield gauge("held_pods", "Pods that would be evicted but for the reason.", held, "reason")
-    found: Mapping[tuple[str, str], int] = Counter((finding.id, finding.severity) for finding in plan.findings)
-    yield gauge("findings", "Problems found.", sorted(found.items()), "id", "severity")
+    found: Mapping[tuple[str, str, str], int] = Counter((one.id, one.severity, one.certainty) for one in plan.findings)
+    yield gauge("findings", "What was found.", sorted(found.items()), "id", "severity", "certainty")

@@ -54,7 +54,7 @@ def record(target: Path, config: Config, source: Source, *, frames: int = 1, eve
     finally:
         files.close()
     found = entries(redactor, config, samples)
-    differing = verify.differences(taking.facts(config, samples[0]), samples[0].at, target, found)
+    differing = verify.differences(config, samples[0], target, found)
     writing.write(target, found, samples[0].wall)
     contents = [entry for entry in found.values() if isinstance(entry, bytes)]
     return Recorded(

@@ -9,8 +9,8 @@ from typing import Any
 
 from edgeagent.config import Config
 
-_LEFT_OUT = ("node", "serve")
-"""Who is served, and under which name: it decides nothing, and names files, addresses and the node."""
+_LEFT_OUT = ("node", "serve", "vitals")
+"""Who is served what, and under which name: it decides nothing, and names files, addresses and the node."""
 
 
 def document(config: Config, text: Callable[[str], str] = str) -> dict[str, Any]:

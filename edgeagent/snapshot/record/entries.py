@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from edgeagent import __version__
+from edgeagent.snapshot import lists
 from edgeagent.snapshot.record import config_yaml, nvml_json, objects_json, reduce
 from edgeagent.snapshot.record.redact import NODE
 from edgeagent.snapshot.recording import FORMAT
@@ -61,7 +62,13 @@ def _sources(redactor: Redactor, config: Config, sample: Sample) -> dict[str, En
         node = objects_json.node_object(redactor, sample.node, sample.bound, config.labels)
         found["cluster/node.json"] = _json({"apiVersion": "v1", "kind": "Node", **node})
         items = [objects_json.pod(redactor, pod) for pod in sample.pods]
+        items += objects_json.waiting(redactor, sample.lists["pods"].items or ())
         found["cluster/pods.json"] = _json({"apiVersion": "v1", "kind": "PodList", "items": items})
+        for name, kind in lists.KINDS.items():
+            listed = sample.lists[name].items
+            if listed is not None:
+                kept = list(objects_json.listed(redactor, name, listed))
+                found[f"cluster/{name}.json"] = _json({"kind": kind, "items": kept})
     return found
 
 

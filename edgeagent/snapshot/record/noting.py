@@ -68,6 +68,13 @@ class NotingFiles:
                 self._links[name] = text
         return text
 
+    def device(self, path: str) -> str:
+        """See ``Files.device``."""
+        with self._asking(path) as name:
+            told = self._files.device(path)
+            self._read[name] = f"{told}\n".encode()
+        return told
+
     def exists(self, path: str) -> bool:
         """See ``Files.exists``."""
         return self.stamp(path) is not None

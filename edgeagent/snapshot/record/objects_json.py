@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from edgeagent.cluster import injection, lists, pods
 from edgeagent.cluster import node as nodes
-from edgeagent.cluster import pods
+from edgeagent.cluster.objects import ObjectError
 from edgeagent.facts import PREFIX, NodeFacts
 from edgeagent.plan import labels, node, owners
 from edgeagent.snapshot.record.redact import NODE
@@ -26,6 +28,17 @@ _CONDITION = ("type", "status", "reason")
 _WORDS = frozenset({"phase", "restartPolicy", "kind", "type", "status", "reason", "operation"})
 _TIMES = frozenset({"creationTimestamp", "deletionTimestamp", "startTime", "startedAt", "time"})
 """Fields whose values Kubernetes itself gives: words of a fixed set, and times."""
+_LISTS: Mapping[str, Callable[[Any], object]] = {
+    "runtimeclasses": lists.runtime_class,
+    "daemonsets": lists.daemon_set,
+    "events": lists.event,
+}
+_TELLING = re.compile(
+    r'(?:RuntimeClass|runtimeclasses?\.node\.k8s\.io) "[^"]+" not found|no runtime for "[^"]+" is configured'
+    r"|unresolvable CDI devices [\w.-]+/[\w.-]+=[\w.:-]*\w(?:, [\w.-]+/[\w.-]+=[\w.:-]*\w)*"
+)
+"""What is kept of the words of events and states, which may name anything: what rules look for."""
+_NVIDIA_IMAGE = re.compile(r"nvidia|device-plugin|l4t|jetpack|tegra|cuda|\br3[2-9]\.\d|\bjp\d|\bcu\d\d")
 _OPEN = frozenset(
     {"labels", "annotations", "nodeSelector", "requests", "limits", "allocatedResources", "overhead"}
     | {"capacity", "allocatable", "f:capacity"}
@@ -33,8 +46,8 @@ _OPEN = frozenset(
 """Objects whose keys are anybody's; everywhere else a key is a field of Kubernetes' own."""
 
 
-def pod(redactor: Redactor, found: Mapping[str, Any]) -> Json:
-    """A pod of this node.
+def pod(redactor: Redactor, found: Mapping[str, Any], *, bound: bool = True) -> Json:
+    """A pod of this node, or one that waits for a node.
 
     Raises:
         ObjectError: its shape is not that of a pod.
@@ -47,9 +60,74 @@ def pod(redactor: Redactor, found: Mapping[str, Any]) -> Json:
     metadata["annotations"] = {
         key: text for key, text in annotations.items() if key in facts.annotations or key.startswith(_STATIC)
     }
-    kept["spec"]["nodeName"] = NODE
+    if bound:
+        kept["spec"]["nodeName"] = NODE
+    (kept.get("status") or {}).pop("podIP", None)  # nothing is decided by it
+    devices = _device_volumes(kept["spec"])
+    for container in _containers(kept["spec"]):
+        _without_environment(container)
+        mounts = [one for one in container.pop("volumeMounts", None) or () if one.get("name") in devices]
+        container.update({"volumeMounts": mounts} if mounts else {})
+        image = _known_image(str(container.pop("image", None) or ""))
+        container.update({"image": image} if image else {})
     redacted: Json = _redacted(redactor, kept)
     return redacted
+
+
+def waiting(redactor: Redactor, items: Iterable[Mapping[str, Any]]) -> Iterator[Json]:
+    """Of the pods that wait for a node those that ask for a device or name a RuntimeClass."""
+    for item in items:
+        for facts in lists.waiting([item]):
+            if facts.runtime_class or any("/" in key for one in facts.containers for key in one.requests):
+                yield pod(redactor, item, bound=False)
+
+
+def listed(redactor: Redactor, plural: str, items: Iterable[Mapping[str, Any]]) -> Iterator[Json]:
+    """Objects that a diagnosis looks at; one that is not understood there is left out."""
+    for item in items:
+        noted = _Noted(item)
+        try:
+            _LISTS[plural](noted)
+        except ObjectError:
+            continue
+        kept = noted.told()
+        if plural == "daemonsets":
+            for container in _containers(kept["spec"]["template"]["spec"]):
+                container["image"] = _known_image(str(container.get("image") or ""))
+        note = str(kept.pop("note", None) or kept.pop("message", None) or "")
+        told: Json = _redacted(redactor, kept)
+        if plural == "events":
+            told["message"] = redactor.text(_telling(note))
+        yield told
+
+
+def _telling(note: Any) -> str:
+    return "; ".join(_TELLING.findall(str(note)))
+
+
+def _containers(spec: Json) -> Iterator[Json]:
+    for listed in ("initContainers", "containers", "ephemeralContainers"):
+        yield from spec.get(listed) or ()
+
+
+def _device_volumes(spec: Json) -> set[str]:
+    """The names of volumes of the host's devices; takes out all others, whose paths may say anything."""
+    kept = [one for one in spec.pop("volumes", None) or () if injection.is_device(one)]
+    spec.update({"volumes": kept} if kept else {})
+    return {one["name"] for one in kept if "name" in one}
+
+
+def _known_image(image: str) -> str:
+    """Name and tag of an image of NVIDIA's, or built on one; the registry, and all of any other, may be anybody's."""
+    name = image.rpartition("/")[2]
+    return name if _NVIDIA_IMAGE.search(name) else ""
+
+
+def _without_environment(container: Json) -> None:
+    """Takes out all variables but the one that says which GPUs the container gets."""
+    kept = [one for one in container.pop("env", None) or () if one.get("name") == pods.VISIBLE_DEVICES]
+    if kept:
+        container["env"] = kept
 
 
 def node_object(redactor: Redactor, found: Mapping[str, Any], bound: Iterable[PodFacts], settings: Labels) -> Json:
@@ -87,7 +165,14 @@ def _is_known(key: str, text: str) -> bool:
 def _redacted(redactor: Redactor, value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
         rename = redactor.text if key in _OPEN else str
-        return {rename(name): _redacted(redactor, below, name) for name, below in value.items()}
+        # The scheduler's words are kept. Others' may be the end of a container's log, or name a registry.
+        silent = key not in _OPEN and value.get("type") != "PodScheduled"
+        told = {name: _telling(below) if silent and name == "message" else below for name, below in value.items()}
+        return {
+            rename(name): _redacted(redactor, below, name)
+            for name, below in told.items()
+            if not (silent and name == "message" and not below)
+        }
     if isinstance(value, list):
         return [_redacted(redactor, below, key) for below in value]
     if not isinstance(value, str) or key in _WORDS or key in _TIMES:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from edgeagent.host import nvmap
-from edgeagent.snapshot.record import k3s_settings, runtimes
+from edgeagent.host import nvmap, powermode
+from edgeagent.snapshot.record import diagnosed, k3s_settings, runtimes
 
 if TYPE_CHECKING:
     from edgeagent.snapshot.record.redact import Redactor
@@ -70,6 +70,8 @@ def content(redactor: Redactor, path: str, found: bytes) -> bytes:
         kept = redactor.names(re.sub(r"\([^()]*@[^()]*\)", "", text.partition("\n")[0])) + "\n"
     elif path in _MACHINE_IDS:
         kept = redactor.serial(text.strip()) + "\n"
+    elif path in (powermode.STATUS, powermode.CONFIG):
+        kept = "".join(f"{line}\n" for line in powermode.told(text))
     elif path == _NODE_ID:
         kept = "00000000\n"
     elif path.startswith(_KERNEL):
@@ -80,6 +82,9 @@ def content(redactor: Redactor, path: str, found: bytes) -> bytes:
 
 
 def _settings(redactor: Redactor, path: str, text: str) -> str:
+    special = diagnosed.known(path)
+    if special:
+        return special(redactor, text)
     if path.endswith(".service") or ".service.d/" in path:
         return k3s_settings.unit(redactor, text)
     if path.endswith(".toml"):

@@ -36,6 +36,7 @@ def _kept(redactor: Redactor, document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         # A text or a number: whatever else it is, no version of containerd's has it.
         **({} if version is None else {"version": version if isinstance(version, int) else str(version)}),
+        **({"disabled_plugins": ["cri"]} if _runs_no_pods(document) else {}),
         "imports": [redactor.text(name) for name in imports if isinstance(name, str)]
         if isinstance(imports, list)
         else [],
@@ -47,10 +48,18 @@ def _kept(redactor: Redactor, document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _runs_no_pods(document: Mapping[str, Any]) -> bool:
+    """The plug-in that answers the kubelet is disabled; which others are is nobody's affair."""
+    disabled = document.get("disabled_plugins")
+    return isinstance(disabled, list) and any(str(name).rpartition(".")[2] == "cri" for name in disabled)
+
+
 def _runtimes(redactor: Redactor, table: Mapping[str, Any]) -> dict[str, Any]:
     unnamed = {key: _options(redactor, entry) for key, entry in _tables(table) if key == "default_runtime"}
     named = {redactor.text(key): _options(redactor, entry) for key, entry in _tables(table.get("runtimes"))}
-    return {**unnamed, "runtimes": named}
+    default = table.get("default_runtime_name")
+    chosen = {"default_runtime_name": redactor.text(default)} if isinstance(default, str) else {}
+    return {**chosen, **unnamed, "runtimes": named}
 
 
 def _options(redactor: Redactor, entry: Mapping[str, Any]) -> dict[str, Any]:

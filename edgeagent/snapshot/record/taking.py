@@ -10,9 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from edgeagent.cluster import looking
 from edgeagent.cluster import node as nodes
 from edgeagent.facts import ClusterFacts, Facts
-from edgeagent.host import outside
+from edgeagent.facts.diagnosis import ClusterLook, HostLook, Listed, no_cluster
+from edgeagent.host import outside, podcounters, thermal
+from edgeagent.host.closer import look as closer
 from edgeagent.host.nvml_worker import NvmlWorker
 from edgeagent.host.sampler import HostSampler
 from edgeagent.plan.decide import decide
@@ -43,6 +46,9 @@ class Sample:
     """The v1 Node; None: no cluster was asked."""
     pods: tuple[Mapping[str, Any], ...]
     bound: tuple[PodFacts, ...]
+    look: HostLook
+    lists: Mapping[str, Listed[Mapping[str, Any]]]
+    """Objects for a diagnosis, by the plural of their kind; empty where no cluster was asked."""
 
 
 async def samples(
@@ -65,14 +71,17 @@ async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, source: 
     """One sample in which nothing is taken over from an earlier one: that is what a replay makes of it."""
     node: Mapping[str, Any] | None = None
     listed: tuple[tuple[Mapping[str, Any], PodFacts], ...] = ()
+    lists: Mapping[str, Listed[Mapping[str, Any]]] = {}
     if source.kubeconfig:
         host = await _host(HostSampler(files, clock=time.monotonic, data_dir=config.k3s.data_dir), worker, ())
         node, items = await live.objects(config, host, source)
         listed = tuple(understood(items))
+        lists = await live.lists(config, host, source)
     noted = NotingFiles(files)
     sampler = HostSampler(noted, clock=time.monotonic, data_dir=config.k3s.data_dir)
     at, wall = time.monotonic(), int(time.time() * 1000) / 1000  # as it is written
     host = await _host(sampler, worker, [facts.cgroup_uid for _, facts in listed])
+    await asyncio.get_running_loop().run_in_executor(None, _watched, noted, host)
     sample = Sample(
         at=at,
         wall=wall,
@@ -81,6 +90,8 @@ async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, source: 
         node=node,
         pods=tuple(item for item, _ in listed),
         bound=tuple(facts for _, facts in listed),
+        look=await asyncio.get_running_loop().run_in_executor(None, _look, files, noted, host, at),
+        lists=lists,
     )
     if decide(State(), facts(config, sample), at)[1].host_over:
         loop = asyncio.get_running_loop()
@@ -89,11 +100,31 @@ async def _sample(files: RootFiles, worker: NvmlWorker, config: Config, source: 
     return sample
 
 
+def _watched(noted: NotingFiles, host: HostFacts) -> None:
+    """What is watched beside the sample, for the files alone."""
+    podcounters.counters(noted, host.pods)
+    thermal.readings(noted)
+
+
 def _host_processes(files: RootFiles, noted: NotingFiles, host: HostFacts) -> tuple[HostProcess, ...]:
     """The candidates for the largest process outside pods. What else runs on the board is looked at and not noted."""
     page_size = host.files.page_size
     found = outside.candidates(files, host.processes, page_size)
     return outside.candidates(noted, host.processes, page_size, among=[one.pid for one in found])
+
+
+def _look(files: RootFiles, noted: NotingFiles, host: HostFacts, at: float) -> HostLook:
+    """The closer look. Of processes only those in containers and those that hold a GPU are noted."""
+    found = closer.look(files, host, at).holders
+    return closer.look(noted, host, at, among={*found.inside, *(one.pid for one in found.processes)})
+
+
+def cluster(sample: Sample) -> ClusterLook:
+    """What a snapshot has of the cluster for a diagnosis. That pods which wait could not be listed is not in it."""
+    if sample.node is None:
+        return no_cluster("no cluster was asked")
+    found = looking.understood(sample.lists)
+    return found if found.waiting.items is not None else replace(found, waiting=Listed(items=()))
 
 
 async def _host(sampler: HostSampler, worker: NvmlWorker, wanted: Any) -> HostFacts:

@@ -4,35 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from edgeagent.diagnose.decided import decided
 from edgeagent.plan import explain
-from edgeagent.plan.decide import decide
 from edgeagent.plan.state import State
 from edgeagent.snapshot import recording, replay
+from edgeagent.snapshot.record import taking
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from edgeagent.facts import Facts
+    from edgeagent.config import Config
     from edgeagent.host.files import Entry
+    from edgeagent.snapshot.record.taking import Sample
 
 _WORDS = frozenset({"kind", "memory", "health", "signals", "state", "code", "breach", "origin", "type", "status"})
 """Keys whose texts are words of edgeagent's own; other texts may be names."""
 
 
-def differences(facts: Facts, at: float, path: Path, entries: Mapping[str, Entry]) -> list[str]:
+def differences(config: Config, sample: Sample, path: Path, entries: Mapping[str, Entry]) -> list[str]:
     """The parts of the document in which the first sample of a snapshot and the board it was made of differ.
 
-    ``facts`` are the board's, read at ``at``; names are not compared. ``path`` is for messages.
+    ``sample`` is the board's; names are not compared. ``path`` is for messages.
 
     Raises:
         InputError: the snapshot cannot be read at all.
     """
     found = recording.understood(path, entries)
     _, plan = next(iter(replay.plans(found)))
-    reserves = facts.config.reserves
-    recorded = explain.document(plan, 0.0, reserves)
-    alive = explain.document(decide(State(), facts, at)[1], 0.0, reserves)
+    recorded = explain.document(plan, 0.0, config.reserves)
+    facts = taking.facts(config, sample)
+    _, _, plan = decided(State(), facts, sample.at, sample.look, taking.cluster(sample))
+    alive = explain.document(plan, 0.0, config.reserves)
     return [part for part in alive if _figures(alive[part]) != _figures(recorded[part])]
 
 

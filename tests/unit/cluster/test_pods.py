@@ -108,6 +108,24 @@ def test_a_hash_without_the_mirror_mark_is_anybodys_annotation() -> None:
     assert facts.cgroup_uid == "0000-1"
 
 
+def test_when_the_run_before_a_restart_began() -> None:
+    """2026-01-31T11:00:05Z is 1769857205. What containerd lost at a power cut it says began in the year 1."""
+    states = {
+        name: {"name": name, "lastState": {"terminated": {"startedAt": text}}}
+        for name, text in {"known": "2026-01-31T11:00:05Z", "lost": "0001-01-01T00:00:00Z", "odd": 7}.items()
+    }
+    facts = pods.parse(
+        manifest(
+            containers=[container(name) for name in (*states, "first")],
+            status={"containerStatuses": list(states.values())},
+        )
+    )
+    began = {one.name: one.former_started_at for one in facts.containers}
+    assert began["known"] == 1769857205
+    assert (began["odd"], began["first"]) == (None, None)
+    assert began["lost"] == -62135596800
+
+
 def test_kinds_of_containers_and_their_ids_by_name() -> None:
     """Statuses stand in another order than the spec; after a restart the old id is in lastState only."""
     facts = pods.parse(
@@ -309,3 +327,9 @@ def test_null_lists_are_empty() -> None:
     facts = pods.parse(manifest(containers=None, initContainers=None, nodeSelector=None, affinity=None))
     assert facts.containers == ()
     assert facts.required_labels == frozenset()
+
+
+def test_the_address_of_a_pod() -> None:
+    assert pods.parse(manifest(status={"podIP": "10.42.0.9"})).ip == "10.42.0.9"
+    # Before it has one the field is missing, or empty.
+    assert (pods.parse(manifest()).ip, pods.parse(manifest(status={"podIP": ""})).ip) == (None, None)

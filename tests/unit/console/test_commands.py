@@ -109,7 +109,7 @@ def test_another_machines_board_is_not_read(capsys: Capture) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_a_live_page_without_the_extra_names_it(
+def test_a_live_page_without_the_extra_says_what_to_do_for_each_way_of_installing(
     server: Agent, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
@@ -118,7 +118,10 @@ def test_a_live_page_without_the_extra_names_it(
     monkeypatch.setattr(top, "_draws", lambda: True)
 
     assert cli.main(["top", "--address", server.address]) == 2
-    assert "pip install 'edgeagent[operator]'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    ways = ("Debian package", "offline bundle", "pip install 'edgeagent[top]'", "container image", "top --once")
+    assert [way for way in ways if way not in said] == []
     assert cli.main(["top", "--once", "--address", server.address]) == 0
 
 

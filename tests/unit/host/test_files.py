@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgeagent.host import openat2
 from edgeagent.host.files import Entry, Files, RootFiles, TreeFiles
 
 Make = Callable[[dict[str, Entry]], Files]
+Inside = Callable[[int, str, int], "int | None"]
 
 
 def write(root: Path, entries: dict[str, Entry]) -> RootFiles:
@@ -31,10 +34,16 @@ def write(root: Path, entries: dict[str, Entry]) -> RootFiles:
     return RootFiles(root)
 
 
-@pytest.fixture(params=["disk", "memory"])
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+def nowhere(*_: object) -> None:
+    """A kernel without openat2."""
+
+
+@pytest.fixture(params=["disk", "old kernel", "memory"])
+def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     if request.param == "memory":
         return TreeFiles
+    if request.param == "old kernel":
+        monkeypatch.setattr(openat2, "inside", nowhere)
     (tmp_path / "root").mkdir()
     (tmp_path / "secret").write_bytes(b"outside")
     return lambda entries: write(tmp_path / "root", entries)
@@ -166,9 +175,10 @@ def answer(files: Files, ask: str, path: str) -> Any:
         return error.errno
 
 
-@given(TREES, PATHS)
+@pytest.mark.parametrize("inside", [openat2.inside, nowhere])
+@given(entries=TREES, path=PATHS)
 def test_disk_and_memory_agree_on_any_tree(
-    tmp_path_factory: pytest.TempPathFactory, entries: dict[str, Entry], path: str
+    tmp_path_factory: pytest.TempPathFactory, inside: Inside, entries: dict[str, Entry], path: str
 ) -> None:
     try:
         memory = TreeFiles(entries)
@@ -180,8 +190,10 @@ def test_disk_and_memory_agree_on_any_tree(
         (outer / name).write_bytes(b"outside")
     disk = write(outer / "root", dict(sorted(entries.items())))
     try:
-        for ask in ("read", "names", "folders", "links", "link", "exists"):
-            assert answer(disk, ask, path) == answer(memory, ask, path), ask
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(openat2, "inside", inside)
+            for ask in ("read", "names", "folders", "links", "link", "exists"):
+                assert answer(disk, ask, path) == answer(memory, ask, path), ask
     finally:
         disk.close()
 
@@ -197,6 +209,17 @@ def test_nothing_but_regular_files_is_opened(tmp_path: Path) -> None:
         for name in ("pipe", "socket"):
             with pytest.raises(OSError, match="not a regular file"):
                 files.read(name)
+
+
+def test_of_a_device_node_its_owner_and_mode_are_told_and_it_is_not_opened() -> None:
+    files = RootFiles(Path("/dev"))
+    status = Path("/dev/null").stat()
+    told = f"uid={status.st_uid} gid={status.st_gid} mode={stat.S_IMODE(status.st_mode):o}"
+    assert files.device("null") == told
+    for name in (".", "none"):
+        with pytest.raises(OSError, match=r"not a device node|No such file"):
+            files.device(name)
+    files.close()
 
 
 def test_a_folder_that_becomes_a_link_on_the_way_leads_nowhere_else(
@@ -217,6 +240,7 @@ def test_a_folder_that_becomes_a_link_on_the_way_leads_nowhere_else(
         return node
 
     with monkeypatch.context() as patch:
+        patch.setattr(openat2, "inside", nowhere)  # the kernel's own walk cannot be halted in between
         patch.setattr(RootFiles, "child", swap)
         assert files.read("a/b/f") == b"inside"
     with pytest.raises(FileNotFoundError):  # and as a link it is looked for below the root
@@ -289,6 +313,62 @@ def test_names_that_are_not_utf8_are_kept(tmp_path: Path) -> None:
     files = RootFiles(tmp_path)
     (name,) = files.names("")
     assert files.read(name) == b"content"
+
+
+def test_openat2_leads_to_the_same_file_without_a_step_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("/folder")
+    files = RootFiles(tmp_path)
+    descriptor = openat2.inside(files.top(), "link/file", os.O_PATH)
+    if descriptor is None:
+        pytest.skip("this kernel has no openat2, or it may not be called")
+    os.close(descriptor)
+    monkeypatch.setattr(RootFiles, "child", None)
+    assert files.read("link/file") == b"content"
+
+
+def test_a_process_is_read_below_the_mount_of_procfs(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = RootFiles(Path("/"))
+    assert files.read("proc/1/comm") == Path("/proc/1/comm").read_bytes()
+    # From there a single step leads to the file.
+    monkeypatch.setattr(openat2, "inside", nowhere)
+    monkeypatch.setattr(RootFiles, "child", None)
+    assert files.read("proc/1/comm") == Path("/proc/1/comm").read_bytes()
+    with pytest.raises(FileNotFoundError):
+        files.read("proc/4194305/stat")  # PID_MAX_LIMIT is 4194304
+    files.close()
+
+
+def test_a_folder_called_proc_may_hold_links(tmp_path: Path) -> None:
+    (tmp_path / "proc/1").mkdir(parents=True)
+    (tmp_path / "proc/1/stat").symlink_to("/target")
+    (tmp_path / "target").write_bytes(b"content")
+    assert RootFiles(tmp_path).read("proc/1/stat") == b"content"
+
+
+def test_a_file_that_comes_in_one_piece_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stat").write_bytes(b"short")
+    (tmp_path / "status").write_bytes(b"x" * 200_000)  # longer than one reading
+    (tmp_path / "modules").write_bytes(b"a list of records")
+    files = RootFiles(tmp_path)
+    real, calls = os.pread, []
+
+    def counted(descriptor: int, size: int, offset: int) -> bytes:
+        calls.append(offset)
+        return real(descriptor, size, offset)
+
+    monkeypatch.setattr(os, "pread", counted)
+    assert files.read("stat") == b"short"
+    assert calls == [0]
+    with pytest.raises(OSError, match="longer than 4 bytes"):
+        files.read("stat", limit=4)
+    assert files.read("status") == b"x" * 200_000
+    calls.clear()
+    assert files.read("modules") == b"a list of records"
+    assert len(calls) == 2
 
 
 def test_a_cgroup_file_system_is_read_below_its_mount() -> None:

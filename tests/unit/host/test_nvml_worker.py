@@ -12,11 +12,14 @@ import pytest
 
 from edgeagent.errors import ReadingError
 from edgeagent.facts import Nvml, Reading
+from edgeagent.facts.neighbours import DeviceActivity
 from edgeagent.host.nvml import ALL
 from edgeagent.host.nvml_worker import NvmlWorker
 from edgeagent.host.power import Power
 from tests.fakes.nvml import FakeNvml
 from tests.unit.host.nvml_documents import T4, document
+
+BUSY = DeviceActivity(uuid="GPU-1", busy=0.5)
 
 
 class Source:
@@ -39,6 +42,11 @@ class Source:
         if self.error:
             raise self.error
         return Nvml(library="present", count=self.calls)
+
+    def activity(self) -> tuple[DeviceActivity, ...]:
+        self.threads.add(threading.get_ident())
+        self.go.wait()
+        return (BUSY,)
 
     def close(self) -> None:
         self.closed.set()
@@ -204,3 +212,42 @@ def test_an_hour_of_polls_every_second_opens_nothing_and_starts_no_thread(fake_n
     # 36000 take 20 s and are in the bench. Two threads: the main one and NVML's.
     fake_nvml.say(document(T4))
     assert run(fake_nvml, POLLING, "3600") == "True 2\n"
+
+
+async def test_activity_is_asked_for_in_the_same_thread_after_a_sample() -> None:
+    source = Source()
+    worker = NvmlWorker(source, Clock(), timeout=60)
+    assert await worker.activity() == ()  # nothing is initialised for it
+    await worker.sample()
+    assert await worker.activity() == (BUSY,)
+    assert len(source.threads) == 1
+    worker.close()
+
+
+async def test_activity_is_not_asked_for_while_a_sample_is_due() -> None:
+    source, clock = Source(), Clock()
+    source.go.clear()
+    worker = NvmlWorker(source, clock, timeout=0.01)
+    assert (await worker.sample()).value is None
+    assert await worker.activity() == ()
+    source.go.set()
+    clock.now = 40.0
+    assert (await worker.sample()).value is not None
+    assert await worker.activity() == (BUSY,)
+    worker.close()
+
+
+async def test_activity_that_takes_long_is_never_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("edgeagent.host.nvml_worker.PATIENCE", 0.01)
+    source = Source()
+    worker = NvmlWorker(source, Clock(), timeout=60)
+    await worker.sample()
+    source.go.clear()
+    assert await worker.activity() == ()
+    source.go.set()
+    assert await worker.activity() == ()
+    assert (await worker.sample()).value is not None  # decisions go on
+    assert len(caplog.records) == 1
+    worker.close()

@@ -50,6 +50,10 @@ class FaultyFiles:
         self._note("link", path)
         return self.tree.link(path)
 
+    def device(self, path: str) -> str:
+        self._note("device", path)
+        return self.tree.device(path)
+
     def exists(self, path: str) -> bool:
         self._note("exists", path)
         return self.tree.exists(path)

@@ -60,3 +60,15 @@ def test_under_pressure_memory_that_goes_on_falling_is_asked_for_at_once() -> No
 def test_before_the_first_plan_nothing_waits() -> None:
     assert cadence.attribution(None, SETTINGS.sampling) == 0.1
     assert cadence.meminfo(None, SETTINGS.sampling) == 2.0
+
+
+def test_there_is_time_for_what_no_decision_needs_unless_the_board_is_in_danger() -> None:
+    assert not cadence.calm(None)
+    # A pod over its budget alone is no danger to the board; the first reading below the floor is, and pressure.
+    over = Scene(
+        pods=(pod("a", GIB),), held={"a": Held(gpu=2 * GIB)}, config=SETTINGS, meminfo=meminfo(available=6 * GIB)
+    )
+    assert cadence.calm(Run().step(over))
+    run, low = Run(), Scene(config=SETTINGS, meminfo=meminfo(available=100 * MIB))
+    assert not cadence.calm(run.step(low))
+    assert not cadence.calm(run.step(replace(low, at=0.1)))

@@ -134,9 +134,36 @@ def test_the_finding_has_the_figures_and_what_to_do() -> None:
         f"ollama (pid 812, ollama.service), own: {300 * MIB}",
     )
     # 6144 less the 512 of k3s.
-    assert found.remedy == (
-        "Stop it, run it in a pod with a budget, or set reserves.os to 5632Mi or more, which then no pod is offered."
-    )
+    assert found.remedy.splitlines() == [
+        "Stop it, run it in a pod with a budget, or set reserves.os to 5632Mi or more, which then no pod is offered.",
+        "To stop it:",
+        "sudo systemctl stop ollama.service",
+        "Or to reserve what it needs:",
+        "sudo mkdir -p /etc/edgeagent/config.d",
+        "echo 'reserves: {os: 5632Mi}' | sudo tee /etc/edgeagent/config.d/99-reserves.yaml",
+        "edgeagent config check && sudo systemctl reload edgeagent",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "command"),
+    [
+        ("app.scope of user-1000.slice", "sudo kill 812"),
+        ("x;reboot.service", "sudo kill 812"),
+        ("", "sudo kill 812"),
+        ("x.service of user-1000.slice", "sudo kill 812"),
+    ],
+)
+def test_what_is_no_service_of_the_system_is_ended_by_its_pid(unit: str, command: str) -> None:
+    (found,) = under_pressure(host_processes=(replace(OLLAMA, unit=unit),)).findings
+    assert command in found.remedy.splitlines()
+    assert "systemctl stop" not in found.remedy
+
+
+def test_nobody_is_told_to_stop_k3s() -> None:
+    (found,) = under_pressure(host_processes=(replace(OLLAMA, unit="k3s-agent.service"),)).findings
+    assert found.remedy.startswith("Set reserves.os to 5632Mi or more, ")
+    assert "stop" not in found.remedy
 
 
 def test_the_finding_where_none_could_be_read() -> None:

@@ -23,6 +23,7 @@ from tests.unit.factories import (
     Scene,
     at,
     card,
+    card_files,
     card_scene,
     config,
     igpu,
@@ -147,6 +148,70 @@ def capable(plan: Plan) -> bool:
 )
 def test_a_runtime_that_exists_proves_it(runtime: RuntimeFacts, *, expected: bool) -> None:
     assert capable(Run().step(Scene(runtime=runtime))) is expected
+
+
+def told(scene: Scene) -> tuple[bool | None, str]:
+    path = Run().step(scene).gpu_path
+    return path.proven, path.why
+
+
+USING: dict[str, Any] = {"pods": (pod("a", GIB),), "held": {"a": Held(gpu=GIB)}}
+
+
+@pytest.mark.parametrize("runtime", [NO_RUNTIME, BROKEN, MISSING])
+def test_a_pod_that_was_seen_proves_it_whatever_the_configuration_says(runtime: RuntimeFacts) -> None:
+    assert told(Scene(runtime=runtime, **USING)) == (True, "A pod was seen using the GPU since the board started.")
+
+
+def test_the_reason_is_told_for_it_and_against_it() -> None:
+    assert told(Scene(runtime=RUNTIME)) == (True, "config.toml names the runtime nvidia, whose binary exists.")
+    unseen = "and no pod was seen using the GPU."
+    assert told(Scene(runtime=NO_RUNTIME)) == (None, f"config.toml is not readable, {unseen}")
+    assert told(Scene(runtime=BROKEN)) == (False, f"config.toml names no NVIDIA runtime, {unseen}")
+    assert told(Scene(runtime=MISSING)) == (False, f"config.toml names /usr/bin/gone, which does not exist, {unseen}")
+
+
+def test_one_runtime_that_exists_is_enough() -> None:
+    two = RuntimeFacts(
+        readable=True,
+        path="config.toml",
+        nvidia={"nvidia": ("/usr/bin/gone", False), "nvidia-cdi": ("/usr/bin/nvidia-container-runtime.cdi", True)},
+    )
+    assert told(Scene(runtime=two)) == (True, "config.toml names the runtime nvidia-cdi, whose binary exists.")
+
+
+def test_no_runtime_makes_up_for_a_device_that_is_not_well() -> None:
+    lost = nvml(card(handle=15, uuid=None))
+    run = Run()
+    run.step(card_scene(card(), runtime=RUNTIME, **USING))
+    path = run.step(at(card_scene(card(), nvml=lost, runtime=RUNTIME), 2.0)).gpu_path
+    assert (path.proven, path.why) == (False, "No GPU is well: lost.")
+
+
+def test_one_device_that_is_well_is_enough() -> None:
+    run = Run()
+    run.step(card_scene(card("GPU-1"), card("GPU-2", minor=1)))
+    half = card_scene(card("GPU-1"), card(handle=15, uuid=None))
+    plan = run.step(at(half, 2.0))
+    assert sorted(device.health for device in plan.board.devices) == ["lost", "ok"]
+    assert plan.gpu_path.proven is True
+
+
+def test_a_device_that_sleeps_proves_nothing() -> None:
+    files = card_files(pci_asleep=("0000:01:00.0",))
+    sleeping = card_scene(card(pci_address="0000:01:00.0"), files=files, runtime=RUNTIME)
+    assert told(sleeping) == (None, "No GPU is well: asleep.")
+
+
+def test_without_a_gpu_there_is_no_way_to_one() -> None:
+    files = BoardFiles(arch="x86_64", pci_listed=True, pci_displays=0)
+    scene = Scene(files=files, nvml=ABSENT, runtime=RUNTIME)
+    assert told(scene) == (False, "This board has no NVIDIA GPU.")
+
+
+def test_of_a_board_that_cannot_be_read_nothing_is_told() -> None:
+    unread = Scene(files=BoardFiles(arch="x86_64"), nvml=None, runtime=RUNTIME)
+    assert told(unread) == (None, "Which GPUs there are cannot be told: the driver does not answer.")
 
 
 def test_a_pod_that_uses_the_gpu_proves_it_until_the_next_boot() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import threading
@@ -265,3 +266,19 @@ async def test_a_file_that_is_no_file_keeps_nobody_waiting(tmp_path: Path, caplo
         "no regular file",
         "no regular file",
     ]
+
+
+async def test_the_latest_incidents_are_at_hand_and_so_are_those_of_an_earlier_run(tmp_path: Path) -> None:
+    first = Running(tmp_path)
+    await first.chronicle.open(BOOT)
+    first.evicts()
+    first.chronicle.answered(EvictionResult(uid="uid-greedy", outcome="accepted"), ())
+    await first.chronicle.close()
+
+    second = Running(tmp_path)
+    await second.chronicle.open(BOOT)
+
+    found = [history.joined(json.loads(line) for line in one.chronicle.latest.lines) for one in (first, second)]
+    assert found[0] == found[1] == history.joined(lines(tmp_path))
+    assert [one["kind"] for one in found[0].incidents] == ["eviction"]
+    await second.chronicle.close()

@@ -225,3 +225,11 @@ async def test_what_was_logged_when_it_happened_is_not_logged_again(caplog: pyte
     box.tell([event("MemoryBudgetKilled", note="now", id="2")])
     assert [line.rpartition(" ")[2] for line in caplog.messages] == ["now"]
     assert [note for _, _, note in await sent(box, server)] == ["earlier", "now"]
+
+
+async def test_the_latest_hundred_are_at_hand_with_the_time_at_which_they_happened() -> None:
+    box, server = an_outbox(), Server(BudgetInvalid="refused")
+    box.tell([event(note=str(number)) for number in range(103)])
+    assert len(await sent(box, server)) == MOST_EVENTS
+    assert [one.note for one in box.latest] == [str(number) for number in range(3, 103)]
+    assert {one.at for one in box.latest} == {100.0}

@@ -12,7 +12,7 @@ from edgeagent.facts.vitals import Vitals
 from edgeagent.memory.types import Board, Budget, ContainerUse, Device, PodUse, Pool, Reserve, Usage
 from edgeagent.plan.breaches import PodView
 from edgeagent.plan.pressure import Danger
-from edgeagent.plan.types import Event, Finding, Held, NodeWish, Plan
+from edgeagent.plan.types import Event, Finding, GpuPath, Held, NodeWish, Plan
 from edgeagent.serve.histogram import Distribution
 from edgeagent.serve.shown import (
     ClusterHealth,
@@ -96,6 +96,7 @@ PLAN = Plan(
         Finding(id="cgroup-v1", severity="info", certainty="certain", subject="node n", summary="s", evidence=("e",)),
     ),
     observe="",
+    gpu_path=GpuPath(proven=True, why="A pod was seen using the GPU since the board started."),
 )
 DISCRETE = replace(
     PLAN,

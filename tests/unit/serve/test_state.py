@@ -51,6 +51,15 @@ def test_observing_is_said_with_its_reason() -> None:
     assert (document["mode"], document["observe_because"]) == ("observe", "mode: observe is configured")
 
 
+def test_whether_pods_can_use_the_gpu_is_told_with_the_reason() -> None:
+    why = "A pod was seen using the GPU since the board started."
+    assert told(shown())["ai_capable"] == {"value": True, "why": why}
+    # Devices that were not read lately prove nothing, and of an old sample nothing is known.
+    cards = shown(readings=reading("nvml", succeeded_at=NOW - 11, feeds=frozenset({"devices"})))
+    assert told(cards)["ai_capable"] == {"value": None, "why": "The GPUs were not read lately."}
+    assert told(shown(), NOW + 11)["ai_capable"] is None
+
+
 def test_the_age_of_every_reading_is_told() -> None:
     document = told(shown(readings=reading("nvmap", succeeded_at=None, why="permission denied")), NOW + 2.5)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,22 @@ from edgeagent.system import shield
 before = gc.get_freeze_count()
 shield.settle()
 print(gc.get_freeze_count() - before > 1000)
+"""
+HEAPS = """
+import ctypes, threading
+from pathlib import Path
+from edgeagent.system import shield
+library = ctypes.CDLL(None)
+library.malloc.restype = ctypes.c_void_p
+shield.one_heap()
+shield.one_heap()
+found = []
+thread = threading.Thread(target=lambda: found.append(library.malloc(ctypes.c_size_t(100))))
+thread.start()
+thread.join()
+(row,) = [row for row in Path("/proc/self/maps").read_text().splitlines() if row.endswith("[heap]")]
+first, _, last = row.split()[0].partition("-")
+print(int(first, 16) <= found[0] < int(last, 16))
 """
 
 
@@ -57,3 +74,9 @@ def test_the_kernels_answer_is_told(tmp_path: Path) -> None:
 
 def test_what_exists_after_the_start_is_left_alone_by_later_collections() -> None:
     assert run(SETTLE) == "True"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone has a heap for each thread")
+def test_a_thread_has_its_memory_from_the_one_heap() -> None:
+    # What the kernel calls the heap is where the first thread's memory is from.
+    assert run(HEAPS) == "True"

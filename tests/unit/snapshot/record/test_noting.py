@@ -116,6 +116,14 @@ def test_a_process_that_ends_in_between_is_not_there() -> None:
     assert noting.entries(no_names) == {}
 
 
+def test_a_device_node_is_noted_as_what_may_be_read_of_it() -> None:
+    noting = NotingFiles(RootFiles(Path("/dev")))
+    told = noting.device("null")
+    noted = noting.entries(no_names)
+    assert noted == {"null": f"{told}\n".encode()}
+    assert TreeFiles(noted).device("null") == told
+
+
 def test_a_real_directory_and_a_real_device(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev/null").symlink_to("/dev/null")

@@ -159,7 +159,7 @@ def test_the_files_keep_what_is_read(board: list[str], tmp_path: Path) -> None:
         "kubelet-arg": ["kube-reserved=memory=600Mi,cpu=1"],
     }
     assert (host / "proc/driver/nvidia/version").read_text().split()[-3:] == ["540.4.0", "Release", "Build"]
-    assert sorted(path.name for path in (host / "proc/4242").iterdir()) == ["cgroup", "stat"]
+    assert sorted(path.name for path in (host / "proc/4242").iterdir()) == ["cgroup", "fd", "stat"]
     assert (host / "usr/bin/nvidia-container-runtime").read_bytes() == b""
     assert not list(host.rglob("*backup*"))
 

@@ -1,0 +1,87 @@
+"""A RuntimeClass that pods name and the cluster does not have (NVIDIA/gpu-operator#575, NVIDIA/dcgm-exporter#291)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cases.making import pod, pods
+from tests.diagnose.making import (
+    BINARY,
+    CLASSES,
+    CONTAINERD,
+    EVENTS,
+    PODS,
+    Capture,
+    classes,
+    containerd,
+    creating,
+    event,
+    found,
+    healthy,
+    judged,
+    without,
+)
+
+ID = "runtime-class-missing"
+NVIDIA = {"runtimeClassName": "nvidia"}
+TRIGGER = healthy(**{CLASSES: classes(), PODS: pods(creating(spec=NVIDIA))})
+NEAR_MISS = healthy(**{PODS: pods(creating(spec=NVIDIA))})
+
+
+def test_a_pod_that_cannot_start_for_it(tmp_path: Path, capsys: Capture) -> None:
+    (one, _) = found(capsys, tmp_path, TRIGGER, ID)
+    assert judged(one) == ("error", "certain", "pod default/llm")
+    assert "kind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia" in one["remedy"]
+
+
+def test_a_pod_that_runs_is_not_started_again(tmp_path: Path, capsys: Capture) -> None:
+    files = healthy(**{CLASSES: classes(nvidia="nvidia"), PODS: pods(pod(spec={"runtimeClassName": "nvidia-cdi"}))})
+    (one,) = found(capsys, tmp_path, files, ID)
+    assert judged(one) == ("warning", "certain", "pod default/llm")
+
+
+def test_a_deployment_whose_pods_are_refused(tmp_path: Path, capsys: Capture) -> None:
+    told = 'Error creating: pods "llm-7d-" is forbidden: pod rejected: RuntimeClass "nvidia-gpu" not found'
+    refused = {"items": [event("FailedCreate", told, "ReplicaSet", "llm-7d")]}
+    (one,) = found(capsys, tmp_path, healthy(**{EVENTS: refused}), ID)
+    assert judged(one) == ("error", "certain", "replicaset default/llm-7d")
+    assert "nvidia-gpu" in one["summary"]
+    # The event stands for an hour. Once the class is there it says nothing any more.
+    repaired = healthy(**{EVENTS: refused, CLASSES: classes(nvidia="nvidia", **{"nvidia-gpu": "nvidia"})})
+    assert found(capsys, tmp_path, repaired, ID) == []
+
+
+@pytest.mark.parametrize("why", ["Insufficient memory", 'serviceaccount "x" not found'])
+def test_pods_that_are_refused_for_something_else(tmp_path: Path, capsys: Capture, why: str) -> None:
+    refused = {"items": [event("FailedCreate", f"Error creating: {why}", "ReplicaSet", "llm-7d")]}
+    assert found(capsys, tmp_path, healthy(**{EVENTS: refused}), ID) == []
+
+
+def test_without_the_list_it_cannot_be_told(tmp_path: Path, capsys: Capture) -> None:
+    (one,) = found(capsys, tmp_path, without(NEAR_MISS, CLASSES), ID)
+    assert judged(one) == ("info", "cannot-tell", "node edge-07")
+    assert "runtimeclasses.json" in one["summary"]
+
+
+def test_nor_is_it_asked_where_every_pod_runs(tmp_path: Path, capsys: Capture) -> None:
+    assert found(capsys, tmp_path, without(healthy(**{PODS: pods(pod(spec=NVIDIA))}), CLASSES), ID) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "number"),
+    [
+        ({CLASSES: classes(crun="crun")}, 1),
+        ({CLASSES: classes(gpu="nvidia")}, 0),
+        ({CLASSES: classes(), CONTAINERD: containerd("nvidia", nvidia=BINARY)}, 0),
+        ({CLASSES: classes(), CONTAINERD: containerd()}, 0),
+        ({CLASSES: classes(), "host/etc/cdi/nvidia.yaml": "kind: nvidia.com/gpu\ndevices: [{name: all}]\n"}, 0),
+    ],
+    ids=["none-leads-to-it", "another-name", "it-is-the-default", "there-is-no-runtime", "devices-by-name"],
+)
+def test_a_runtime_that_no_class_leads_to(
+    tmp_path: Path, capsys: Capture, changes: dict[str, Any], number: int
+) -> None:
+    assert len(found(capsys, tmp_path, healthy(**changes), ID)) == number
