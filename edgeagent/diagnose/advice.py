@@ -48,7 +48,7 @@ def configure(seen: Collected) -> str:
 def runtime_class(name: str, handler: str) -> str:
     """The command that makes a RuntimeClass."""
     return (
-        "kubectl apply -f - <<EOF\n"
+        "kubectl apply -f - <<'EOF'\n"
         "apiVersion: node.k8s.io/v1\n"
         "kind: RuntimeClass\n"
         f"metadata: {{name: {name}}}\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
+from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgeagent.facts.codes import SUCCESS
@@ -273,7 +274,7 @@ def findings(nobody: str, danger: Danger, pools: Sequence[Pool], views: Sequence
             ),
             remedy="End what holds the memory, pods and host processes alike. Pods that may be killed have a budget: "
             "a limit or an annotation."
-            + "".join(f"\nkubectl -n {pod.namespace} delete pod {pod.name}" for pod in islice(ends, 1))
+            + "".join(f"\nkubectl -n {quote(pod.namespace)} delete pod {quote(pod.name)}" for pod in islice(ends, 1))
             + "\nsudo ps -eo pid,rss,comm --sort=-rss | head",
         ),
     )

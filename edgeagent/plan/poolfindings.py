@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent.plan import messages, victims
@@ -86,7 +87,7 @@ def _ends(pool: Pool, holders: Iterable[PodView], excess: int) -> Iterator[str]:
             return
         excess -= _booked(pool, view)
         if not (view.pod.mirror or view.pod.terminating or view.protected or victims.comes_back(view.pod)):
-            yield f"kubectl -n {view.pod.namespace} delete pod {view.pod.name}"
+            yield f"kubectl -n {quote(view.pod.namespace)} delete pod {quote(view.pod.name)}"
 
 
 # --- reserves that leave nothing ---

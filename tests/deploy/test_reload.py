@@ -39,7 +39,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def digest(service: Service) -> str:
-    found = re.search(r'^edgeagent_config_info\{digest="(\w+)"\} 1$', service.get("/metrics")[1], re.MULTILINE)
+    found = re.search(r'^edgeagent_config_info\{digest="(\w+)"\} 1\.0$', service.get("/metrics")[1], re.MULTILINE)
     assert found
     return found[1]
 

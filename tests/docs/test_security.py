@@ -19,7 +19,7 @@ from tests.unit.test_docs import documented, page, part
 REPOSITORY = Path(__file__).parents[2]
 PAGE = "explanation/security.md"
 MODULES = sorted((REPOSITORY / "edgeagent").rglob("*.py"))
-NUMBERS = {"four": 4, "six": 6, "ten": 10}
+NUMBERS = {"six": 6, "ten": 10}
 
 
 def capabilities() -> set[str]:

@@ -107,7 +107,7 @@ def test_everything_that_the_agent_imports_is_there(root: Path) -> None:
     "module",
     [
         *("_ctypes", "_ssl", "_uuid", "aiohttp._http_parser", "aiohttp._websocket.reader_c", "frozenlist._frozenlist"),
-        *("multidict._multidict", "propcache._helpers_c", "yaml._yaml", "yarl._quoting_c"),
+        *("multidict._multidict", "propcache._helpers_c", "psutil._psutil_linux", "yaml._yaml", "yarl._quoting_c"),
     ],
 )
 def test_a_compiled_module_finds_its_libraries(root: Path, module: str) -> None:

@@ -76,8 +76,8 @@ def package(target: tuple[str, str, int], built: Built, tmp_path_factory: pytest
 def test_every_library_is_for_its_machine(package: Package, target: tuple[str, str, int]) -> None:
     libraries = package.libraries()
 
-    # aiohttp, frozenlist, multidict, propcache, PyYAML and yarl have compiled parts.
-    assert len({name.split("-")[0] for name in libraries}) == 6
+    # aiohttp, frozenlist, multidict, propcache, psutil, PyYAML and yarl have compiled parts.
+    assert len({name.split("-")[0] for name in libraries}) == 7
     for name, content in libraries.items():
         # elf.h: magic, 64 bit, little-endian; e_machine is the half-word at 18.
         assert content[:6] == b"\x7fELF\x02\x01", name
@@ -136,7 +136,7 @@ def test_everything_for_a_python_is_there(package: Package, target: tuple[str, s
             )
         ]
 
-    assert {"aiohttp", "pyyaml", "nvidia-ml-py", "rich"} <= seen
+    assert {"aiohttp", "pyyaml", "psutil", "nvidia-ml-py", "prometheus-client", "rich"} <= seen
     assert "kubernetes" not in seen
     assert ("tomli" in seen) == (python == "3.10")
 

@@ -96,7 +96,7 @@ def _remedy(seen: Collected, pod: PodFacts) -> str:
     if not seen.host.k3s:
         return f"Install NVIDIA's device plugin:\n{label}{_helm(named)}\n{memory}"
     chart = (
-        "kubectl apply -f - <<EOF\n"
+        "kubectl apply -f - <<'EOF'\n"
         "apiVersion: helm.cattle.io/v1\n"
         "kind: HelmChart\n"
         "metadata: {name: nvidia-device-plugin, namespace: kube-system}\n"

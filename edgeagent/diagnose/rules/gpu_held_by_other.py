@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent import quantity
@@ -117,7 +118,7 @@ def _finding(node: NodeFacts, pod: PodFacts, taken: _Taken, remedy: str) -> Find
 def _way_out(seen: Collected, pod: PodFacts, taken: _Taken) -> str:
     """A share for each by memory, where the node has any to offer."""
     holder = taken.holders[0][0]
-    end = f"kubectl -n {holder.namespace} delete pod {holder.name}"
+    end = f"kubectl -n {quote(holder.namespace)} delete pod {quote(holder.name)}"
     text = seen.plan.node.capacity.get(GPU_MEMORY)
     offered = quantity.parse(text) if text else 0
     free = offered - sum(requests.total(one, GPU_MEMORY, "requests") for one in seen.pods)

@@ -53,7 +53,9 @@ RULE = Rule(
     "precedence",
     matters="K3s sets thresholds for disks only, and reserves nothing. The kernel's OOM killer then chooses among all "
     "processes of the node, K3s and the agent included.",
-    remedy="Add to a file in /etc/rancher/k3s/config.yaml.d, and restart K3s:\n"
+    remedy="Where edgeagent runs as a service, let it write the reserves, and restart K3s:\n"
+    "sudo edgeagent install --k3s-reserves\n"
+    "By hand, add to a file in /etc/rancher/k3s/config.yaml.d:\n"
     "kubelet-arg+:\n"
     f'  - "eviction-hard=memory.available<256Mi,{messages.KUBELET_DEFAULTS}"',
     look=look,

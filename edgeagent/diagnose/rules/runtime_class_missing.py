@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from edgeagent.diagnose import advice
 from edgeagent.diagnose.collected import pod_subject
 from edgeagent.diagnose.rule import Rule
+from edgeagent.diagnose.rules.runtime_default_undefined import BUILT_IN
 
 if TYPE_CHECKING:
     from edgeagent.diagnose.collected import ClusterSeen, Collected
     from edgeagent.facts import Finding, PodFacts
-    from edgeagent.facts.diagnosis import ClusterLook
+    from edgeagent.facts.diagnosis import ClusterLook, EventFacts
 
+NVIDIA = "nvidia"
 _NOT_FOUND = re.compile(r'(?:RuntimeClass|runtimeclasses?\.node\.k8s\.io) \\?"([^"\\]+)\\?" not found', re.IGNORECASE)
 """As the API server says it when it refuses a pod, and the kubelet when it cannot start one."""
 
@@ -30,11 +32,17 @@ def look(seen: Collected) -> Iterator[Finding]:
 
 def across(seen: ClusterSeen) -> Iterator[Finding]:
     """Pods of all nodes."""
-    yield from _named(seen.cluster, tuple(seen.everyone()), "cluster", ())
+    yield from _named(seen.cluster, tuple(seen.everyone()), "cluster", None)
 
 
-def _named(cluster: ClusterLook, pods: tuple[PodFacts, ...], asker: str, usable: tuple[str, ...]) -> Iterator[Finding]:
-    """Classes that pods and their makers name. ``asker``: what it is about where nothing can be told."""
+def _named(
+    cluster: ClusterLook, pods: tuple[PodFacts, ...], asker: str, usable: tuple[str, ...] | None
+) -> Iterator[Finding]:
+    """Classes that pods and their makers name.
+
+    ``asker``: what it is about where nothing can be told. ``usable``: handlers for the GPU that this node has; None:
+    no node was looked at.
+    """
     listed = cluster.runtime_classes
     if listed.items is None:
         stuck = [pod for pod in pods if pod.runtime_class and not started(pod)]
@@ -54,32 +62,32 @@ def started(pod: PodFacts) -> bool:
     return any(one.started_at is not None or one.ended is not None or one.container_id for one in pod.containers)
 
 
-def _of_pod(cluster: ClusterLook, pod: PodFacts, name: str, usable: tuple[str, ...]) -> Finding:
+def _of_pod(cluster: ClusterLook, pod: PodFacts, name: str, usable: tuple[str, ...] | None) -> Finding:
     runs = started(pod)
     follows = "it runs on, but is not started again once it ends" if runs else "it is not started"
     return RULE.finding(
         pod_subject(pod),
         f"The pod names the RuntimeClass {name}, which does not exist: {follows}.",
         evidence=(f"spec.runtimeClassName: {name}", _listed(cluster)),
-        remedy=_remedy(name, usable),
+        remedy=_remedy(name, cluster, usable),
         severity="warning" if runs else "error",
         pod=pod,
     )
 
 
-def _refused(cluster: ClusterLook, there: set[str], usable: tuple[str, ...]) -> Iterator[Finding]:
+def _refused(cluster: ClusterLook, there: set[str], usable: tuple[str, ...] | None) -> Iterator[Finding]:
     """Those whose pods are not even made: only an event tells."""
-    told: dict[tuple[str, str], str] = {}
+    told: dict[tuple[str, str], EventFacts] = {}
     for event in cluster.events.items or ():
         match = _NOT_FOUND.search(event.note) if event.kind != "Pod" else None
         if match and match[1] not in there:
-            told[f"{event.kind.lower()} {event.namespace}/{event.name}", match[1]] = event.note
-    for (subject, name), note in told.items():
+            told[f"{event.kind.lower()} {event.namespace}/{event.name}", match[1]] = event
+    for (subject, name), event in told.items():
         yield RULE.finding(
             subject,
             f"Its pods are refused because the RuntimeClass {name} does not exist.",
-            evidence=(f"event: {note}", _listed(cluster)),
-            remedy=_remedy(name, usable),
+            evidence=(f"event: {event.note}", _listed(cluster)),
+            remedy=f"{_remedy(name, cluster, usable)}\n{_at_once(event)}",
         )
 
 
@@ -89,12 +97,16 @@ def _none_for_gpu(seen: Collected, usable: tuple[str, ...]) -> Iterator[Finding]
     by_cdi = any(spec.kind.startswith("nvidia.com/") for spec in seen.host.cdi)
     if not seen.has_gpu or not usable or used.default in usable or by_cdi or seen.host.external == "docker":
         return
-    if not any(one.handler in usable for one in classes):
+    handlers = {one.name: one.handler for one in classes}
+    if handlers.get(NVIDIA, "runc") not in (*used.runtimes, *BUILT_IN):
+        return  # it is there, and leads nowhere: runtime-handler-unknown tells that
+    if not any(handler in usable for handler in handlers.values()):
+        free = f"{usable[0]}-gpu" if usable[0] in handlers else usable[0]
         yield RULE.finding(
             seen.node_subject,
             f"containerd has the runtime {usable[0]}, but no RuntimeClass leads to it, so no pod can ask for it.",
             evidence=(f"{used.path}: runtimes {', '.join(sorted(used.runtimes))}", _listed(seen.cluster)),
-            remedy=_remedy(usable[0], usable),
+            remedy=_remedy(free, seen.cluster, usable),
             severity="warning",
         )
 
@@ -104,11 +116,35 @@ def _listed(cluster: ClusterLook) -> str:
     return f"runtimeclasses: {', '.join(names) or 'none'}"
 
 
-def _remedy(name: str, usable: tuple[str, ...]) -> str:
-    handler = name if name in usable or not usable else usable[0]
+def _remedy(name: str, cluster: ClusterLook, usable: tuple[str, ...] | None) -> str:
+    unseen = ""
+    if usable is None:
+        handler = _likely(name, cluster)
+        unseen = " Whether a node's containerd has the handler below is told there, by sudo edgeagent doctor."
+    else:
+        handler = name if name in usable or not usable else usable[0]
     return (
         "K3s makes the classes of NVIDIA's itself since 1.29 (and 1.25.16 to 1.28.5), unless its manifest runtimes is "
-        f"disabled. To make this one:\n{advice.runtime_class(name, handler)}"
+        f"disabled.{unseen} To make this one:\n{advice.runtime_class(name, handler)}"
+    )
+
+
+def _likely(name: str, cluster: ClusterLook) -> str:
+    """A handler that nodes may have whose containerd was not looked at. A class can be called anything."""
+    if name == NVIDIA or name.startswith(f"{NVIDIA}-"):
+        return name
+    others = (one.handler for one in cluster.runtime_classes.items or ())
+    return next((handler for handler in others if handler.startswith(NVIDIA)), NVIDIA)
+
+
+def _at_once(event: EventFacts) -> str:
+    """A change of the object has its controller try now.
+
+    It waits longer after each failure, up to 1000 s (client-go's workqueue.DefaultTypedControllerRateLimiter).
+    """
+    return (
+        f"Its controller tries again within 17 minutes. At once:\nkubectl -n {event.namespace} annotate "
+        f'{event.kind.lower()} {event.name} retried-at="$(date +%s)" --overwrite'
     )
 
 

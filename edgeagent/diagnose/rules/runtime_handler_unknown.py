@@ -58,7 +58,9 @@ def look(seen: Collected) -> Iterator[Finding]:
 
 def across(seen: ClusterSeen) -> Iterator[Finding]:
     """What containerd has said on any node."""
-    yield from _by_events(seen.cluster, list(seen.everyone()))
+    for node, pods in sorted(seen.bound.items()):
+        there = f"What containerd lacks is told on the node {node}, and how it comes by it:\nsudo edgeagent doctor"
+        yield from _by_events(seen.cluster, pods, remedy=there)
 
 
 def _known(seen: Collected, handler: str) -> bool:
@@ -72,7 +74,7 @@ def _meant_for(seen: Collected, found: RuntimeClassFacts) -> bool:
     return not any(lack.startswith("label ") for lack in unmet(found.placement, seen.node))
 
 
-def _by_events(cluster: ClusterLook, among: Sequence[PodFacts]) -> Iterator[Finding]:
+def _by_events(cluster: ClusterLook, among: Sequence[PodFacts], *, remedy: str = "") -> Iterator[Finding]:
     """Where containerd's configuration cannot be read, it has said so itself."""
     pods = {pod.uid: pod for pod in among if not started(pod)}
     for event in cluster.events.items or ():
@@ -83,6 +85,7 @@ def _by_events(cluster: ClusterLook, among: Sequence[PodFacts]) -> Iterator[Find
                 pod_subject(pod),
                 f"containerd has no handler {match[1]} on the pod's node, so it cannot start.",
                 evidence=(f"event: {event.note}",),
+                remedy=remedy,
                 pod=pod,
             )
 

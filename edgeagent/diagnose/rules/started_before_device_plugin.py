@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent.diagnose import plugins
@@ -124,7 +125,7 @@ def _failed(seen: Collected, bound: Sequence[PodFacts]) -> Iterator[Finding]:
         f"{names}{more}." + (f" Nobody makes {', '.join(pod.key for pod in alone)} anew." if alone else ""),
         evidence=[f"{pod_subject(pod)} status.reason: {' '.join(filter(None, pod.told))}" for pod in found],
         remedy="They are not started again, and hold nothing. Take them away, and make anew those without a "
-        "controller:\n" + "\n".join(f"kubectl -n {pod.namespace} delete pod {pod.name}" for pod in found),
+        "controller:\n" + "\n".join(f"kubectl -n {quote(pod.namespace)} delete pod {quote(pod.name)}" for pod in found),
         severity="warning" if alone else "info",
     )
 
@@ -135,11 +136,11 @@ def _for_gpu(pod: PodFacts) -> bool:
 
 
 def _anew(pod: PodFacts) -> str:
-    end = f"kubectl -n {pod.namespace} delete pod {pod.name}"
+    end = f"kubectl -n {quote(pod.namespace)} delete pod {quote(pod.name)}"
     if pod.owner is None:
         return (
             "Make the pod anew; nobody else does:\n"
-            f"kubectl -n {pod.namespace} get pod {pod.name} -o yaml | kubectl replace --force -f -"
+            f"kubectl -n {quote(pod.namespace)} get pod {quote(pod.name)} -o yaml | kubectl replace --force -f -"
         )
     return f"Have the pod made anew, by its {pod.owner[0]}:\n{end}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent import quantity
@@ -124,7 +125,9 @@ def _remedy(seen: Collected, free: list[PodFacts], sharing: int) -> str:
     if not free or pool is None or pool.total <= pool.reserved:
         return RULE.remedy
     share = quantity.mib((pool.total - pool.reserved) // sharing)
-    lines = (f"kubectl -n {pod.namespace} annotate pod {pod.name} {LIMIT_ANNOTATION}={share}" for pod in free)
+    lines = (
+        f"kubectl -n {quote(pod.namespace)} annotate pod {quote(pod.name)} {LIMIT_ANNOTATION}={share}" for pod in free
+    )
     return (
         f"Give each pod a budget, for instance an equal share; in its manifest as a limit of "
         f"{pool.resource}, for the pod that runs:\n" + "\n".join(lines)

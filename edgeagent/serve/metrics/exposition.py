@@ -1,37 +1,36 @@
-"""Families as text of the Prometheus format 0.0.4."""
+"""Families as text of the Prometheus format 0.0.4, which prometheus_client writes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from edgeagent.serve.metrics.families import Family, Row, Series
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 
-_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+from edgeagent.serve.metrics.families import Family
 
 
 def render(families: Iterable[Family]) -> bytes:
     """The families that have a series."""
-    return "".join([text for family in families if (text := _family(family))]).encode()
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Told(families))
+    return generate_latest(registry)
 
 
-def _family(family: Family) -> str:
-    lines = "".join([_lines(series) for series in family.series])
-    if not lines:
-        return ""
-    return f"# HELP {family.name} {family.about}\n# TYPE {family.name} {family.kind}\n{lines}"
+@dataclass(frozen=True, slots=True, eq=False)  # a registry keeps its collectors by identity
+class _Told(Collector):
+    families: Iterable[Family]
 
-
-def _lines(series: Series) -> str:
-    places = ",".join([f'{label}="%s"' for label in series.labels])
-    form = f"{series.name}{{{places}}} %r\n" if series.labels else f"{series.name} %r\n"
-    lines = _filled(form, series.rows)
-    quotes = 2 * len(series.labels) * len(series.rows)
-    if lines.count('"') == quotes and lines.count("\n") == len(series.rows) and "\\" not in lines:
-        return lines
-    # Some label has what must be escaped. To look into each of them first would take most of the time.
-    return _filled(form, [([text.translate(_ESCAPES) for text in labels], value) for labels, value in series.rows])
-
-
-def _filled(form: str, rows: Sequence[Row]) -> str:
-    # + 0: true is 1
-    return "".join([form % (*labels, value + 0) for labels, value in rows if value is not None])
+    def collect(self) -> Iterator[Metric]:
+        """As prometheus_client has them."""
+        for family in self.families:
+            # The writer adds the ending of a counter to the name of its family, where it is not its series' already.
+            metric = Metric(family.name.removesuffix("_total"), family.about, family.kind)
+            for series in family.series:
+                for labels, value in series.rows:
+                    if value is not None:
+                        metric.add_sample(series.name, dict(zip(series.labels, labels, strict=True)), value)
+            if metric.samples:
+                yield metric

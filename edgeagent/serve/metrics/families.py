@@ -31,7 +31,7 @@ class Series(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Series with one meaning. prometheus_client has such a thing too, with an object and a mapping for each series."""
+    """Series with one meaning."""
 
     name: str
     kind: Literal["gauge", "counter", "histogram"]

@@ -365,4 +365,4 @@ async def test_open_streams_are_counted() -> None:
         await until(lambda: len(server.streams) == 2)
         scraped = await get(server, "/metrics")
 
-    assert b"\nedgeagent_streams 2\n" in scraped.body
+    assert b"\nedgeagent_streams 2.0\n" in scraped.body

@@ -44,7 +44,7 @@ def agent(root: Path) -> Agent:
 
 @pytest.fixture
 def status(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Status:
-    monkeypatch.setattr("edgeagent.status.measure", lambda: None)
+    monkeypatch.setattr("edgeagent.status.measure", lambda _: None)
     return Status(agent)
 
 
