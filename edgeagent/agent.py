@@ -321,6 +321,10 @@ class Agent:
         self.outbox.tell(self.chronicle.answered(result, events))
         self._wake.set()
 
+    def wake(self) -> None:
+        """Let the next cycle begin now, as after a change of the configuration."""
+        self._wake.set()
+
     def _credentials(self) -> Credentials:
         found = self.host.kubelet.data_dir if self.host else KubeletSettings().data_dir
         k3s = Path(self.config.k3s.data_dir or found) / KUBELET_KUBECONFIG

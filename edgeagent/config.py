@@ -200,6 +200,14 @@ def load(documents: Sequence[tuple[str, str]]) -> Config:
     Raises:
         ConfigError: with every problem found in any of them.
     """
+    config, problems = _taken(documents)
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def _taken(documents: Sequence[tuple[str, str]]) -> tuple[Config, list[str]]:
+    """What is right of ``documents``, and what is not."""
     problems: list[str] = []
     values: dict[str, Any] = {}
     for name, text in documents:
@@ -209,9 +217,7 @@ def load(documents: Sequence[tuple[str, str]]) -> Config:
     config: Config = _build(Config, values)
     names = ", ".join(name for name, _ in documents)
     problems += [f"{names}: {problem}" for problem in cross_check(config)]
-    if problems:
-        raise ConfigError(problems)
-    return config
+    return config, problems
 
 
 def read(file: Path | None, overrides: Sequence[tuple[str, str]] = ()) -> Config:
@@ -223,6 +229,14 @@ def read(file: Path | None, overrides: Sequence[tuple[str, str]] = ()) -> Config
     Raises:
         ConfigError: unreadable or wrong.
     """
+    config, problems = looked_at(file, overrides)
+    if problems:
+        raise ConfigError(problems)
+    return config
+
+
+def looked_at(file: Path | None, overrides: Sequence[tuple[str, str]] = ()) -> tuple[Config, list[str]]:
+    """As :func:`read`, for those who only want to find the agent: what is right, and every problem."""
     paths = [file] if file is not None else installed_files()
     documents = []
     problems = []
@@ -231,9 +245,8 @@ def read(file: Path | None, overrides: Sequence[tuple[str, str]] = ()) -> Config
             documents.append((str(path), path.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
             problems.append(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
-    if problems:
-        raise ConfigError(problems)
-    return load([*documents, *overrides])
+    config, wrong = _taken([*documents, *overrides])
+    return config, [*problems, *wrong]
 
 
 def installed_files() -> list[Path]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from edgeagent.config import Config, Serve
+    from edgeagent.plan.types import Plan
 
 log = logging.getLogger(__name__)
 
@@ -106,8 +107,10 @@ async def _serve(options: Options, loaded: _Loaded, runtime: Path, writer: logs.
         if agent.cycles == 1:
             _stretch_watchdog(notifier, agent.config)
             shield.settle()
-            log.info("%s, mode %s", _sentence(agent), agent.config.mode)
-            notifier.ready(_sentence(agent))
+            log.info("%s", sentence(agent.plan))
+            notifier.ready(sentence(agent.plan))
+        # The first cycle often knows no node yet, and so no capacity; and the mode may change.
+        notifier.status(sentence(agent.plan))
         notifier.alive()
         for task in beside:
             if task.done():
@@ -157,12 +160,14 @@ async def reloads(
         notifier.reloading()
         try:
             agent.config = await asyncio.to_thread(load)
-            status.reload_ok = True
+            status.refused = ()
             log.info("the configuration was read again")
         except ConfigError as error:
-            status.reload_ok = False
+            status.refused = error.problems
             for problem in error.problems:
                 log.error("the configuration stays as it was: %s", problem)  # noqa: TRY400 (a sentence, no stack)
+        # What is told and decided follows at once, not when the next reading is due.
+        agent.wake()
         notifier.ready()
 
 
@@ -173,9 +178,9 @@ def _stretch_watchdog(notifier: notify.Notifier, config: Config) -> None:
         notifier.watch_every(wanted)
 
 
-def _sentence(agent: Agent) -> str:
-    plan = agent.plan
+def sentence(plan: Plan | None) -> str:
+    """What the board is, what is published of it and whether anybody is evicted, in a line for ``systemctl status``."""
     if plan is None:
         return ""
     amounts = ", ".join(f"{key} {value}" for key, value in plan.node.capacity.items())
-    return f"{plan.board.kind}, {amounts or 'no capacity'}"
+    return f"{plan.board.kind}, {amounts or 'no capacity'}, mode {'observe' if plan.observe else 'enforce'}"

@@ -76,4 +76,8 @@ class AnswerError(ClusterError):
 
 
 class NoCredentialsError(ClusterError):
-    """No usable credentials were found; the agent runs standalone."""
+    """No credentials that can be used: none are there, or those that are cannot be."""
+
+
+class NothingFoundError(NoCredentialsError):
+    """No credentials are there at all; the agent runs standalone."""

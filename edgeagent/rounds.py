@@ -3,6 +3,8 @@
 A decision takes what the last round found. A round reads its files in a thread of its own and asks the API server for
 lists; neither holds up a cycle, and a round that fails takes nothing with it but itself. What it found of pods is
 judged again as soon as they change, by what it has read: that can only take findings away, or change their words.
+What cannot be told for want of a right is left to ``doctor``: the kubelet's credential, which is enough for an agent,
+lacks some for good.
 """
 
 from __future__ import annotations
@@ -159,7 +161,7 @@ class Rounds:
     def _judge(self, read: _Read, facts: Facts, plan: Plan) -> tuple[Finding, ...]:
         """What is found by what was read, with facts and plan as they are by now."""
         now = self._clock()
-        return diagnose(
+        found = diagnose(
             Collected(
                 now=now,
                 facts=facts,
@@ -171,6 +173,8 @@ class Rounds:
                 peaks=self._peaks(),
             )
         )
+        # An agent that asks for more rights as long as it runs would talk people out of the fewest that do.
+        return tuple(one for one in found if not one.right)
 
     def _judge_again(self) -> None:
         """Leave out what is not so any more with the pods of now.

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import psutil
+
 from edgeagent.config import plain
 from edgeagent.facts import HostFacts, Reading
 from edgeagent.serve.cost import measure
@@ -49,13 +51,14 @@ class Status:
     """Remembers the last success of every reading across cycles.
 
     Attributes:
-        reload_ok: whether the configuration files, as they are, could be used.
+        refused: why the configuration files, as they are now, cannot be used; empty: they are in force.
     """
 
     def __init__(self, agent: Agent, lost_log_lines: Callable[[], int] = lambda: 0) -> None:
-        self.reload_ok = True
+        self.refused: tuple[str, ...] = ()
         self._lost_log_lines = lost_log_lines
         self._agent = agent
+        self._process = psutil.Process()
         self._cost_at = float("-inf")
         self._last_cost: Cost | None = None
         self._succeeded: dict[str, float] = {}
@@ -76,7 +79,7 @@ class Status:
             at=agent.host.attributed_at if agent.host else 0.0,
             max_age=agent.config.sampling.max_age,
             settings=agent.config.reserves,
-            config=ConfigHealth(digest=self._configured.digest, last_reload_ok=self.reload_ok),
+            config=ConfigHealth(digest=self._configured.digest, refused=self.refused),
             loops=dict(self._loops()),
             readings=dict(self._readings(agent.host, plan)) if agent.host and plan else {},
             cluster=self._cluster(plan),
@@ -145,6 +148,7 @@ class Status:
             fresh_at=facts.fresh_at,
             succeeded_at=link.client.last_success if link.client else None,
             error=next(iter(troubles), link.problem),
+            unusable=link.unusable,
             refused=tuple(self._refused(outcome)),
             published=self._published and not unwritten,
         )
@@ -162,7 +166,7 @@ class Status:
 
     def _cost(self) -> Cost | None:
         if self._agent.now() - self._cost_at >= COST_SECONDS:
-            self._cost_at, self._last_cost = self._agent.now(), measure()
+            self._cost_at, self._last_cost = self._agent.now(), measure(self._process)
         return self._last_cost
 
     def _counters(self) -> Counters:

@@ -10,7 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeagent.cli.arguments import OK, PROBLEMS, board_options, configuration, source
+from edgeagent.cli.arguments import (
+    OK,
+    PROBLEMS,
+    beside_a_snapshot,
+    board_options,
+    source,
+    warn_in_a_pod,
+    with_extra,
+)
+from edgeagent.cli.endpoint import in_force
 from edgeagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -81,7 +90,7 @@ def _board(arguments: argparse.Namespace, snapshot: Path | None, key: str | None
     if key is not None:
         pod = story.find(seen, key)
         if pod is None:
-            raise InputError(f"pod {key}: is not among the pods that are bound here{_unseen(seen)}; {_where(key)}")
+            raise InputError(f"pod {key}: {_absent(seen)}; {_where(key)}")
         steps = story.story(seen, pod, _said(arguments, seen, pod) if arguments.logs else ())
         findings = [one for one in findings if _concerns(one, key)]
     _tell(
@@ -100,7 +109,7 @@ def _said(arguments: argparse.Namespace, seen: Collected, pod: PodFacts) -> Sequ
     from edgeagent.diagnose import loglines
     from edgeagent.snapshot import live
 
-    return loglines.steps(live.logs(configuration(arguments), _source(arguments), seen.facts.host, pod))
+    return loglines.steps(live.logs(seen.facts.config, _source(arguments), seen.facts.host, pod))
 
 
 def _source(arguments: argparse.Namespace) -> Source:
@@ -108,8 +117,11 @@ def _source(arguments: argparse.Namespace) -> Source:
     return replace(source(arguments), discover=True)
 
 
-def _unseen(seen: Collected) -> str:
-    return "" if seen.cluster.waiting.items is None else ", nor of those that wait for a node"
+def _absent(seen: Collected) -> str:
+    if not seen.plan.listed:
+        return f"the pods of this node are not known: {seen.cluster.waiting.why}"
+    waiting = "" if seen.cluster.waiting.items is None else ", nor of those that wait for a node"
+    return f"is not among the pods that are bound here{waiting}"
 
 
 def _where(key: str) -> str:
@@ -129,10 +141,12 @@ def _collected(arguments: argparse.Namespace, snapshot: Path | None) -> Collecte
     if snapshot is None:
         from edgeagent.snapshot import live
 
-        found = live.examine(configuration(arguments), _source(arguments))
+        warn_in_a_pod(arguments)
+        found = live.examine(in_force(arguments), _source(arguments))
         return Collected(now=found.host.at, facts=found.facts, plan=found.plan, host=found.host, cluster=found.cluster)
     from edgeagent.snapshot import recording, replay
 
+    beside_a_snapshot(arguments)
     # Of a series the last sample says what is wrong now.
     *_, (at, facts, plan, host, cluster) = replay.diagnosed(recording.read(snapshot))
     return Collected(now=at, facts=facts, plan=plan, host=host, cluster=cluster)
@@ -144,7 +158,7 @@ def _cluster(arguments: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "edgeagent":
             raise
-        raise InputError("doctor --cluster needs the extra operator: pip install 'edgeagent[operator]'") from error
+        raise InputError(f"doctor --cluster needs the extra operator: {with_extra('operator')}") from error
     from edgeagent.diagnose import telling
     from edgeagent.diagnose.diagnosis import across
     from edgeagent.fleet import doctor

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeagent.cli.arguments import configuration, overrides
+from edgeagent.errors import ConfigError, InputError
+
 if TYPE_CHECKING:
-    from edgeagent.config import Serve
+    from edgeagent.config import Config, Serve
     from edgeagent.console.client import Endpoint
 
 
@@ -26,8 +32,20 @@ def endpoint_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def endpoint(arguments: argparse.Namespace, config: Path | None = None) -> Endpoint:
-    """The endpoint that the options name; nothing is asked yet. ``config``: in place of this machine's configuration.
+def warn(words: str) -> None:
+    """Tell what is wrong and does not keep the command from its work."""
+    print(f"edgeagent: warning: {words}", file=sys.stderr)
+
+
+def endpoint(
+    arguments: argparse.Namespace, config: Path | None = None, warned: Callable[[str], None] = warn
+) -> Endpoint:
+    """The endpoint that the options name; nothing is asked yet.
+
+    Args:
+        arguments: the options.
+        config: in place of this machine's configuration.
+        warned: takes what is wrong with the configuration, where the address of a running agent is known all the same.
 
     Raises:
         InputError: the address, a file or the configuration cannot be used.
@@ -35,16 +53,49 @@ def endpoint(arguments: argparse.Namespace, config: Path | None = None) -> Endpo
     from edgeagent.console import client
     from edgeagent.system import dirs
 
-    def serve() -> Serve:
-        from edgeagent import config as configuration
+    runtime = dirs.runtime(arguments.runtime_dir, os.environ)
 
-        return configuration.read(config).serve
+    def serve() -> Serve:
+        from edgeagent.config import looked_at
+
+        found, problems = looked_at(config)
+        # The agent that runs has its own, good one: a mistake made since does not hide it.
+        if problems and not (runtime / dirs.ADDRESS).exists():
+            raise ConfigError(problems)
+        for problem in problems:
+            warned(problem)
+        return found.serve
 
     return client.find(
         address=arguments.address,
-        runtime=dirs.runtime(arguments.runtime_dir, os.environ),
+        runtime=runtime,
         named=arguments.runtime_dir is not None,
         serve=serve,
         token_file=arguments.token_file,
         ca_file=arguments.ca_file,
     )
+
+
+def in_force(arguments: argparse.Namespace) -> Config:
+    """The configuration for a look at this board: where its files cannot be used, that of the agent which runs here.
+
+    Raises:
+        ConfigError: it cannot be used, and no agent tells what is in force; or it is a file that was named.
+    """
+    from edgeagent import config
+
+    try:
+        return configuration(arguments)
+    except ConfigError as error:
+        if arguments.config is not None:
+            raise
+        running = argparse.Namespace(address=None, token_file=None, ca_file=None, runtime_dir=None)
+        try:
+            told = endpoint(running, warned=lambda _: None).get("/api/v1/config")["config"]["values"]
+            found = config.load([("the running agent", json.dumps(told)), *overrides(arguments)])
+        except InputError:
+            raise error from None
+        for problem in error.problems:
+            warn(problem)
+    warn("what the running agent has in force is used in its place")
+    return found

@@ -7,7 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeagent.cli.arguments import OK, PROBLEMS, board_options, configuration, source
+from edgeagent.cli.arguments import OK, PROBLEMS, beside_a_snapshot, board_options, source, warn_in_a_pod
+from edgeagent.cli.endpoint import in_force
 from edgeagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -66,12 +67,14 @@ def _looks(arguments: argparse.Namespace) -> tuple[list[tuple[float, Facts, Plan
     if arguments.snapshot is not None:
         from edgeagent.snapshot import recording, replay
 
+        beside_a_snapshot(arguments)
         found = recording.read(arguments.snapshot)
         # All or nothing: a recording that turns out to be malformed half way prints no half answer.
         return list(replay.looks(found)), found.config, found.series
     from edgeagent.snapshot import live
 
-    config = configuration(arguments)
+    warn_in_a_pod(arguments)
+    config = in_force(arguments)
     facts, plan = live.look(config, source(arguments))
     return [(0.0, facts, plan)], config, False
 

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeagent.cli.arguments import OK, PROBLEMS
+from edgeagent.cli.arguments import OK, PROBLEMS, with_extra
 from edgeagent.errors import InputError
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _connect(arguments: argparse.Namespace) -> Api:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "edgeagent":
             raise
-        raise InputError("fleet needs the extra operator: pip install 'edgeagent[operator]'") from error
+        raise InputError(f"fleet needs the extra operator: {with_extra('operator')}") from error
     return connect(arguments.kubeconfig, arguments.context, os.environ)
 
 

@@ -94,6 +94,8 @@ def _read(folder: Path) -> History:
         with os.scandir(folder):
             pass  # a folder that must not be looked into is not one without incidents
         return history.joined(line.value for line in journal.read(folder))
+    except PermissionError:
+        raise  # which is told with what helps
     except OSError as error:
         raise InputError(f"{error.filename or folder}: {error.strerror}") from error
 

@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeagent.cli.arguments import OK, board_options, configuration, source, up_to
+from edgeagent.cli.arguments import OK, board_options, configuration, source, up_to, warn_in_a_pod
+from edgeagent.errors import InputError
 
 if TYPE_CHECKING:
     from edgeagent.cli.arguments import Commands
 
+STDOUT = Path("-")
 MOST_FRAMES = 1000
 SLOWEST = 3600
 """Seconds between two samples of a recording."""
@@ -26,7 +28,12 @@ def add(commands: Commands) -> None:
         help="write this board down as a snapshot",
         description="Write this board down as a snapshot for explain, without what identifies it or anybody.",
     )
-    parser.add_argument("snapshot", type=Path, metavar="DIR", help="a new folder, or one archive if it ends in .tar.gz")
+    parser.add_argument(
+        "snapshot",
+        type=Path,
+        metavar="DIR",
+        help="a new folder, or one archive if it ends in .tar.gz, or - for that on standard output",
+    )
     parser.add_argument("--frames", type=_frames, default=1, metavar="N", help="record N samples (default 1)")
     parser.add_argument(
         "--every",
@@ -48,9 +55,12 @@ def _frames(text: str) -> int:
 def _record(arguments: argparse.Namespace) -> int:
     from edgeagent.snapshot.record.board import record
 
-    done = record(
-        arguments.snapshot, configuration(arguments), source(arguments), frames=arguments.frames, every=arguments.every
-    )
+    piped = arguments.snapshot == STDOUT
+    if piped and sys.stdout.isatty():
+        raise InputError("-: an archive is nothing for a terminal: edgeagent record - > board.tar.gz")
+    warn_in_a_pod(arguments)
+    target = sys.stdout.buffer if piped else arguments.snapshot
+    done = record(target, configuration(arguments), source(arguments), frames=arguments.frames, every=arguments.every)
     for line in done.unread:
         print(f"edgeagent: not recorded: {line}", file=sys.stderr)
     if done.unread and os.geteuid():
@@ -59,7 +69,11 @@ def _record(arguments: argparse.Namespace) -> int:
         print(
             f"edgeagent: explain says other {part} of the snapshot than of the board; please report it", file=sys.stderr
         )
-    print(f"{arguments.snapshot}: {done.files} files, {max(1, done.bytes // 1024)} KiB")
-    print(f"Next: edgeagent explain {shlex.quote(str(arguments.snapshot))}")
-    print("Look through it before you share it: names of processes, pods and namespaces are in it.", flush=True)
+    out = sys.stderr if piped else sys.stdout
+    name = "the archive" if piped else arguments.snapshot
+    print(f"{name}: {done.files} files, {max(1, done.bytes // 1024)} KiB", file=out)
+    print(f"Next: edgeagent explain {'FILE' if piped else shlex.quote(str(arguments.snapshot))}", file=out)
+    print(
+        "Look through it before you share it: names of processes, pods and namespaces are in it.", file=out, flush=True
+    )
     return OK

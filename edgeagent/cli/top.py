@@ -6,11 +6,11 @@ import argparse
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from edgeagent.cli.arguments import OK, board_options, configuration, source, up_to
-from edgeagent.cli.endpoint import endpoint, endpoint_options
-from edgeagent.errors import InputError
+from edgeagent.cli.arguments import OK, board_options, configuration, source, up_to, with_extra
+from edgeagent.cli.endpoint import endpoint, endpoint_options, warn
 
 if TYPE_CHECKING:
     from edgeagent.cli.arguments import Commands
@@ -21,6 +21,10 @@ SORTS = ("usage", "excess", "name")
 _LONGEST = 3600
 _USUAL = 2.0
 """Seconds: how often an agent reads its board by default."""
+_HINT = (
+    "one page only: a live one needs the library rich, which the Debian package and the offline bundle bring; "
+    f"else {with_extra('top')}"
+)
 
 
 def add(commands: Commands) -> None:
@@ -48,25 +52,36 @@ def _top(arguments: argparse.Namespace) -> int:
     from edgeagent.cli.page import page_style
 
     style = page_style()
-    watcher = _watcher(arguments)
-    if arguments.once or not _draws():
+    warned: set[str] = set()
+    watcher = _watcher(arguments, warned.add)
+    first = watcher.look()
+    # Once: in the middle of a live page there is no room for it.
+    for words in sorted(warned):
+        warn(words)
+    live = not arguments.once and _draws()
+    run = _screen() if live else None
+    if run is None:
         from edgeagent.console.frame import lines
         from edgeagent.plan.report.style import render
 
-        print(render(lines(watcher.look(), arguments.sort, style), style), end="")
+        print(render(lines(first, arguments.sort, style), style), end="", flush=True)
+        if live:
+            print(f"edgeagent: {_HINT}", file=sys.stderr)
         return OK
+    with contextlib.suppress(KeyboardInterrupt):
+        run(watcher, first, arguments.sort, arguments.interval, style)
+    return OK
+
+
+def _screen() -> Callable[..., None] | None:
+    """What draws a live page; None: the library for it is not there."""
     try:
-        from edgeagent.console import screen
+        from edgeagent.console.screen import run
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "edgeagent":
             raise
-        raise InputError(
-            "a live page needs rich. The Debian package and the offline bundle bring it: install the newest. "
-            "With pip: pip install 'edgeagent[top]'. The container image has none: edgeagent top --once"
-        ) from error
-    with contextlib.suppress(KeyboardInterrupt):
-        screen.run(watcher, watcher.look(), arguments.sort, arguments.interval, style)
-    return OK
+        return None
+    return run
 
 
 def _draws() -> bool:
@@ -74,7 +89,7 @@ def _draws() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
 
 
-def _watcher(arguments: argparse.Namespace) -> Watcher:
+def _watcher(arguments: argparse.Namespace, warned: Callable[[str], None]) -> Watcher:
     from edgeagent.console.watching import Watcher
 
     def board() -> dict[str, Any]:
@@ -82,4 +97,4 @@ def _watcher(arguments: argparse.Namespace) -> Watcher:
 
         return state(configuration(arguments), source(arguments))
 
-    return Watcher(lambda: endpoint(arguments, arguments.config), None if arguments.address else board)
+    return Watcher(lambda: endpoint(arguments, arguments.config, warned), None if arguments.address else board)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgeagent.cluster import kubeconfig
 from edgeagent.cluster.access import Access, Tls, read_token
-from edgeagent.errors import NoCredentialsError
+from edgeagent.errors import NoCredentialsError, NothingFoundError
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 KUBELET_KUBECONFIG = "agent/kubelet.kubeconfig"
@@ -65,7 +65,8 @@ class Credentials:
         """The access as the files now are.
 
         Raises:
-            NoCredentialsError: none were found, or what was found cannot be used. A later call may succeed.
+            NothingFoundError: none are there. A later call may succeed.
+            NoCredentialsError: what was given or found cannot be used. A later call may succeed.
         """
         return await self._read(again=False)
 
@@ -109,7 +110,7 @@ class Credentials:
             return self._in_cluster()
         if self._k3s is not None and kubeconfig.there(self._k3s):
             return kubeconfig.load([self._k3s], self._access, self._root)
-        raise NoCredentialsError("no kubeconfig, no service account and no K3s agent were found")
+        raise NothingFoundError("no kubeconfig, no service account and no K3s agent were found")
 
     def _in_cluster(self) -> Access:
         host = self._environ["KUBERNETES_SERVICE_HOST"]

@@ -10,6 +10,8 @@ from edgeagent.cluster import objects
 from edgeagent.cluster.client import Client
 from edgeagent.errors import AnswerError
 
+UNCERTAIN = "which node this is is not certain; name it: node.name in config.yaml, or --node"
+"""What is told where there is no name."""
 _NOT_OURS = (403, 404)
 
 

@@ -15,7 +15,7 @@ def placement(spec: Mapping[str, Any]) -> Placement:
     required = objects.mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
     return Placement(
         selector=objects.strings(spec.get("nodeSelector")),
-        terms=tuple(tuple(_terms(term)) for term in objects.sequence(required.get("nodeSelectorTerms"))),
+        terms=tuple(tuple(_terms(term)) or (_NOWHERE,) for term in objects.sequence(required.get("nodeSelectorTerms"))),
         tolerations=tolerations(spec.get("tolerations")),
     )
 
@@ -41,10 +41,16 @@ def taints(value: Any) -> tuple[Taint, ...]:
     )
 
 
+_NOWHERE = Term("metadata.name", "In", field=True)
+"""What an empty term comes to: it matches no node (NodeSelectorTerm of the Kubernetes API)."""
+
+
 def _terms(term: Mapping[str, Any]) -> Iterator[Term]:
-    for expression in objects.sequence(term.get("matchExpressions")):
-        yield Term(
-            objects.text(expression["key"]),
-            str(expression.get("operator") or ""),
-            tuple(str(value) for value in objects.sequence(expression.get("values"))),
-        )
+    for name in ("matchExpressions", "matchFields"):
+        for expression in objects.sequence(term.get(name)):
+            yield Term(
+                objects.text(expression["key"]),
+                str(expression.get("operator") or ""),
+                tuple(str(value) for value in objects.sequence(expression.get("values"))),
+                field=name == "matchFields",
+            )

@@ -31,6 +31,7 @@ STATE = "/api/v1/state"
 STATE_KEYS = frozenset(
     {
         *("at", "node", "version", "started", "cluster", "mode", "observe_because", "ready", "readings", "stale"),
+        "config",
         *("board", "host", "pools", "bars", "pods", "plan", "findings", "vitals", "incidents", "events", "floor_bytes"),
     }
 )

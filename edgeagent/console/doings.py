@@ -19,7 +19,7 @@ _CUT = ".."
 def upcoming(state: Json, style: Style, *, cut: bool) -> Iterator[Line]:
     """Whom the agent evicts, whom it kills, whom it spares and why. ``cut``: each on one line, however long it is."""
     plan = state["plan"]
-    rows = list(_due(plan, state["pods"])) if plan else []
+    rows = list(_due(plan, state["pods"] or [])) if plan else []
     if not rows:
         yield from heading("NEXT", "  nothing to do" if plan else "  not known")
         return
@@ -43,7 +43,7 @@ def wrong(state: Json, style: Style, *, cut: bool) -> Iterator[Line]:
     """Findings that somebody has to do something about."""
     shown = [one for one in state["findings"] if one["severity"] in _SEVERITIES]
     if shown:
-        yield from heading("FINDINGS", Span("  edgeagent explain says what to do", "dim"))
+        yield from heading("FINDINGS", Span(f"  {said.DOCTOR}", "dim"))
     for one in shown:
         head = line("  ", Span(f"{one['severity']} {one['id']}: ", _SEVERITIES[one["severity"]]))
         yield from _told(one["summary"], style, head, cut=cut)

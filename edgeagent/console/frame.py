@@ -9,6 +9,7 @@ from typing import Any
 from edgeagent.console import doings, said
 from edgeagent.console.podtable import table, tone_of
 from edgeagent.console.poolbar import bar, letters
+from edgeagent.plan.report.head import in_short
 from edgeagent.plan.report.style import BLANK, Line, Span, Style, Tone, joined, line, wrapped
 from edgeagent.quantity import human
 
@@ -78,13 +79,17 @@ def _cut(rows: list[Line], room: int, noun: str) -> list[Line]:
 def _head(view: View, style: Style, *, cut: bool) -> Iterator[Line]:
     state, board = view.state, view.state["board"]
     node = f"{state['node']}, " if state["node"] else ""
-    about = f"{node}{board['kind']}, {board['product'] or 'unknown product'}" if board else f"{node}board not known"
+    about = f"{node}{_named(board) if board else 'board not known'}"
     source = f"edgeagent {state['version']} at {view.source}, " if view.agent else ""
     if cut:
         yield line(Span(about[: style.width], "strong"))
     else:
         yield from wrapped(about, style, 0, tone="strong")
     yield from wrapped(f"{source}{state['at'][11:19]} UTC", style, 0, tone="dim")
+
+
+def _named(board: Json) -> str:
+    return in_short(board) if board["kind"] == "none" else f"{board['kind']}, {board['product'] or 'unknown product'}"
 
 
 def _trouble(view: View, style: Style) -> Iterator[Line]:
@@ -119,7 +124,7 @@ def _why(reading: Json) -> str:
 
 
 def _pools(state: Json, marks: Mapping[str, str], style: Style) -> Iterator[Line]:
-    tones = {pod["uid"]: tone_of(pod) for pod in state["pods"]}
+    tones = {pod["uid"]: tone_of(pod) for pod in state["pods"] or ()}
     for shown, pool in zip(state["bars"], state["pools"], strict=True):
         yield BLANK
         yield from bar(shown, pool, marks, tones, style)
@@ -129,8 +134,8 @@ def _pools(state: Json, marks: Mapping[str, str], style: Style) -> Iterator[Line
 
 
 def _pods(state: Json, marks: Mapping[str, str], order: str, style: Style, *, cut: bool) -> Iterator[Line]:
-    if not state["pods"] and state["node"] is None:
-        yield line(Span("PODS", "strong"), "  not known: no cluster is asked")
+    if state["pods"] is None:
+        yield line(Span("PODS", "strong"), f"  not known: {said.unlisted(state)}")
         return
     yield from table(state["pods"], marks, order, style, cut=cut)
 

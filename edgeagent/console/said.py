@@ -76,6 +76,17 @@ def pod(shown: Json) -> str:
     return f"{shown['namespace']}/{shown['name']}"
 
 
+DOCTOR = "sudo edgeagent doctor says what to do"
+"""About findings."""
+
+
+def unlisted(state: Json) -> str:
+    """Why nobody knows which pods there are."""
+    if not state["board"]:
+        return "the board was not read lately"
+    return "no cluster is asked" if state["cluster"] is None else "own pods were not listed yet"
+
+
 def counted(number: int, one: str, many: str = "") -> str:
     """``1 pod``, ``2 pods``."""
     return f"{number} {one if number == 1 else many or f'{one}s'}"

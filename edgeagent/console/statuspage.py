@@ -7,6 +7,7 @@ from typing import Any
 
 from edgeagent.console import said
 from edgeagent.facts import PREFIX
+from edgeagent.plan.report.head import in_short
 from edgeagent.plan.report.style import Line, Span, Style, Tone, line, render, wrapped
 from edgeagent.quantity import human
 
@@ -31,6 +32,7 @@ def _lines(found: Json, style: Style) -> Iterator[Line]:
         ("ready", _ready(found)),
         ("board", (_board(found["board"]), "")),
         ("mode", _mode(found)),
+        *(("config", words) for words in _config(found["config"])),
         *(("pool", _pool(pool)) for pool in found["pools"]),
         ("memory", _memory(found)),
         ("pods", _pods(found)),
@@ -56,13 +58,19 @@ def _board(board: Json | None) -> str:
     if board is None:
         return _UNKNOWN
     release = f"JetPack {board['jetpack']}" if board["jetpack"] else f"L4T {board['l4t']}" if board["l4t"] else ""
-    return ", ".join(filter(None, (f"{board['product'] or 'unknown product'} ({board['kind']})", release)))
+    return ", ".join(filter(None, (in_short(board), release)))
 
 
 def _mode(found: Json) -> Words:
     if found["mode"] == "observe":
         return f"observe, nothing is evicted: {found['observe_because']}", "warn"
     return found["mode"] or _UNKNOWN, ""
+
+
+def _config(config: Json | None) -> Iterator[Words]:
+    """A line only where there is something to do."""
+    if config and config["problems"]:
+        yield f"last change refused: {'; '.join(config['problems'])}", "bad"
 
 
 def _pool(pool: Json) -> Words:
@@ -85,7 +93,7 @@ def _memory(found: Json) -> Words:
 
 def _pods(found: Json) -> Words:
     if found["pods"] is None:
-        return _UNKNOWN, ""
+        return f"{_UNKNOWN}: {said.unlisted(found)}", ""
     shown = found["not_well"]
     named = [
         f"{said.pod(pod)} {_STATES.get(pod['state'], pod['state'])}"
@@ -110,6 +118,7 @@ def _findings(found: Json | None) -> Words:
         return _UNKNOWN, ""
     counts = [said.counted(found["error"], "error"), said.counted(found["warning"], "warning"), f"{found['info']} info"]
     words = ", ".join(count for count in counts if not count.startswith("0 ")) or "none"
+    words += f"; {said.DOCTOR}" if found["error"] or found["warning"] else ""
     return words, "bad" if found["error"] else "warn" if found["warning"] else ""
 
 

@@ -39,12 +39,13 @@ def summary(state: Mapping[str, Any], address: str) -> Json:
         "usable_bytes": host.get("usable_bytes"),
         "floor_bytes": state["floor_bytes"],
         "pressure": host.get("pressure"),
-        # Without a sample nobody knows how many there are, and 0 would be a number.
-        "pods": _counts(pods, "state", STATES) if board else None,
-        "not_well": [{key: pod[key] for key in _NAMED} for pod in pods if pod["state"] not in _WELL],
+        # Without a sample, or a list of them, nobody knows how many there are, and 0 would be a number.
+        "pods": None if pods is None else _counts(pods, "state", STATES),
+        "not_well": [{key: pod[key] for key in _NAMED} for pod in pods or () if pod["state"] not in _WELL],
         "last_decision": _decision(last) if last else None,
         "findings": _counts(state["findings"], "severity", SEVERITIES) if board else None,
         "cluster": state["cluster"],
+        "config": state["config"],
         "stale": state["stale"],
     }
 

@@ -81,6 +81,7 @@ async def perform(setting: Setting, narrator: Narrator, stop: asyncio.Event) -> 
         agent = await asyncio.to_thread(Agent, setting.options, setting.config, clock=time.monotonic, wall=time.time)
         narrator.title("A recorded Jetson Orin Nano 8 GB, and the same agent that runs on a real one.")
         narrator.title(f"Meanwhile it answers at http://{server.address}/metrics, /readyz and /api/v1/pods.")
+        narrator.title(f"Open http://{server.address}/ in a browser to watch it there.")
         async with Client(Credentials(setting.kubeconfig)) as client:
             scene = _scene(setting, client, board, _Audience(narrator, agent))
             try:
@@ -199,10 +200,11 @@ def _sum_up(narrator: Narrator, address: str, *, keep: bool) -> None:
     narrator.title("")
     narrator.title("Two models fitted, a third waited, one outgrew its budget and went, and the third took its place.")
     if keep:
-        narrator.title(f"Agent and endpoint go on: curl http://{address}/api/v1/pools")
+        narrator.title(f"Agent and endpoint go on: open http://{address}/ in a browser,")
+        narrator.title(f"or curl http://{address}/api/v1/pools")
         narrator.title("Ctrl-C ends them.")
     else:
-        narrator.title(f"To look around afterwards: {COMMAND} demo --keep, then curl its /api/v1/pools")
+        narrator.title(f"To look around afterwards: {COMMAND} demo --keep, and open its page in a browser")
         narrator.title(f"On a board, without touching anything: {COMMAND} explain")
 
 

@@ -90,12 +90,13 @@ def handler(seen: Collected, pod: PodFacts) -> str | None:
     if used.problem or not used.pods:
         return None
     if pod.runtime_class is None:
-        return used.default or "runc"
+        name = used.default or "runc"
+        return name if used.has(name) else None
     if classes is None:
         # K3s' classes have the names of their handlers. Of any other nothing is known without the list.
         return pod.runtime_class if pod.runtime_class in used.nvidia else None
     found = next((one.handler for one in classes if one.name == pod.runtime_class), None)
-    return found if found in used.runtimes or found == "runc" else None
+    return found if found and used.has(found) else None
 
 
 def _by_others(container: ContainerFacts) -> bool:

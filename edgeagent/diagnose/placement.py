@@ -25,7 +25,8 @@ def _selector(placement: Placement, node: NodeFacts) -> Iterator[str]:
 def _affinity(placement: Placement, node: NodeFacts) -> Iterator[str]:
     lacking = unheld(placement, node)
     if lacking:
-        yield "label " + " or ".join(" and ".join(_words(term) for term in group) for group in lacking)
+        kind = "" if any(term.field for group in lacking for term in group) else "label "
+        yield kind + " or ".join(" and ".join(_words(term) for term in group) for group in lacking)
 
 
 def _taints(placement: Placement, node: NodeFacts) -> Iterator[str]:
@@ -47,7 +48,7 @@ def untolerated(placement: Placement, node: NodeFacts) -> tuple[Taint, ...]:
 
 
 def _holds(term: Term, node: NodeFacts) -> bool:
-    value = node.labels.get(term.key)
+    value = node.name if term.field else node.labels.get(term.key)
     if term.operator == "Exists":
         return value is not None
     if term.operator == "DoesNotExist":

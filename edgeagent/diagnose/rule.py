@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from edgeagent.facts import Certainty, Finding, Severity
@@ -96,7 +96,7 @@ class Rule:
             if listed.right
             else "Ask again with a kubeconfig, or with a snapshot that has the list."
         )
-        return self.finding(
+        found = self.finding(
             subject,
             f"{question} cannot be told: {listed.why}.{lack}",
             evidence=(listed.why,),
@@ -104,6 +104,7 @@ class Rule:
             severity="info",
             certainty="cannot-tell",
         )
+        return replace(found, right=listed.right)
 
 
 def by_decisions(_: Collected) -> tuple[Finding, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeagent.diagnose.rule import PAGE
 from edgeagent.plan.explain import finding
+from edgeagent.plan.report.actions import remedy
 from edgeagent.plan.report.style import BLANK, Line, Span, Style, Tone, line, render, wrapped
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ _SINGULARS = {"error": "error", "warning": "warning", "info": "note"}
 _ANSWERS: dict[bool | None, tuple[str, Tone]] = {True: ("yes", ""), False: ("no", "bad"), None: ("?", "warn")}
 _PLAIN: tuple[str, Tone] = ("-", "dim")
 _INDENT = 4
-_SENTENCE = (".", ":")
-"""How a line of a remedy ends that is for people; a command does not."""
 
 Json = dict[str, Any]
 
@@ -170,14 +169,7 @@ def _finding(one: Finding, style: Style) -> Iterator[Line]:
     yield from wrapped(one.summary, style, _INDENT)
     for row in one.evidence:
         yield from wrapped(row, style, _INDENT + 2, tone="dim")
-    for index, row in enumerate(one.remedy.splitlines()):
-        first = "" if index else f"{'→ ':>{_INDENT + 2}}"
-        if len(first) + len(row) > style.width and row.endswith(_SENTENCE):
-            yield from wrapped(row, style, len(first), first)
-        else:
-            # For people to copy: commands and lines of files stay whole, and the one that ends a here-document has to
-            # be nothing but that word.
-            yield line(first, row)
+    yield from remedy(one.remedy, style)
     yield from wrapped(f"docs/{docs(one)}", style, _INDENT, tone="dim")
 
 

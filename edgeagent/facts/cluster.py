@@ -11,12 +11,14 @@ ContainerKind = Literal["regular", "sidecar", "init", "ephemeral"]
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One requirement on a label of the node, as node affinity has it."""
+    """One requirement on a label of the node, or on its name, as node affinity has it."""
 
     key: str
     operator: str
     """``In``, ``NotIn``, ``Exists``, ``DoesNotExist``, ``Gt``, ``Lt``."""
     values: tuple[str, ...] = ()
+    field: bool = False
+    """It is on a field of the node's, of which there is one: ``metadata.name``. Every DaemonSet's pod has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,10 @@ class RuntimeConfig:
     runtimes: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
     """Runtime name → (binary, exists under the host root); ("", False) where it names no binary of its own."""
 
+    def has(self, name: str) -> bool:
+        """Pods can be started under it. Two names are known without a table of their own."""
+        return name in self.runtimes or name in ("runc", "io.containerd.runc.v2")
+
     @property
     def nvidia(self) -> tuple[str, ...]:
         """The names of NVIDIA's runtimes among them."""

@@ -27,3 +27,5 @@ class Finding:
     """Of the pod that it is about."""
     condition: str = ""
     """Reason that ``GPURuntimeMisconfigured`` gets by it; empty: it says nothing of the runtime."""
+    right: str = ""
+    """The right that is missing, where that alone keeps from an answer; empty: it is not for want of one."""

@@ -85,6 +85,10 @@ def config(files: Files, path: str) -> RuntimeConfig:
             runtimes[key] = (binary, is_installed(files, binary))
         named = table.get("default_runtime_name")
         default = named if isinstance(named, str) and named else default
+    version = str(top.get("version", "1"))
+    if version not in _PLUGINS and not runtimes and default is None:
+        # The next version may well give their tables another name, as the last one did.
+        return RuntimeConfig(path=path, problem=f"{path}: is of version {version}, whose runtimes are not known here")
     return RuntimeConfig(
         path=path, version=str(top.get("version", "")), default=default, runtimes=runtimes, pods=_runs_pods(top)
     )

@@ -88,7 +88,7 @@ class Cluster:
             async with self._client() as client:
                 name = await self._name(client)
                 if name is None:
-                    return Look("unreachable", None, "which node this is is not certain; give --node")
+                    return Look("unreachable", None, naming.UNCERTAIN)
                 found = node.parse(await client.request("GET", _path(name)))
                 listed = await _listed(client, name)
                 return Look("read", name, "", removal(found, _pods(listed), force=force), agents(listed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -45,6 +46,13 @@ def find(root: Path) -> str:
     if problem:
         raise InputError(f"{problem} {REMEDY}")
     return seen(script, root)
+
+
+def called(path: str) -> str:
+    """How the program at ``path`` is called from a shell: a virtual environment is seldom on the path."""
+    found = shutil.which("edgeagent")
+    same = found is not None and Path(path).exists() and Path(found).samefile(path)
+    return "edgeagent" if same else path
 
 
 def here() -> Path:

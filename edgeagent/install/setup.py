@@ -12,6 +12,7 @@ import edgeagent
 from edgeagent import config
 from edgeagent.errors import InputError
 from edgeagent.install import files, places, reserves
+from edgeagent.install.program import called
 from edgeagent.install.report import Report
 from edgeagent.install.systemd import SERVICE, USER
 from edgeagent.quantity import floor_mib, mib
@@ -63,9 +64,9 @@ def install(wish: Wish, systemd: Systemd, program: str) -> Report:
         if not report.done:
             raise
         report.problems += error.problems
-        report.next.append("edgeagent install   # again, with the same options: it goes on where it ended")
+        report.next.append(f"{called(program)} install   # again, with the same options: it goes on where it ended")
     if not report.problems:
-        _next(wish, systemd, changed, told, report)
+        _next(wish, systemd, changed, told, report, called(program))
         if settings.mode == "observe" and places.UNIT in changed and not wish.dry:
             report.next.append(
                 f"nothing is evicted until {places.CONFIG} says mode: enforce, and: systemctl reload {SERVICE}"
@@ -148,7 +149,9 @@ def _tell(systemd: Systemd, verb: str, past: str, report: Report) -> None:
         report.done.append(f"{past} {SERVICE}")
 
 
-def _next(wish: Wish, systemd: Systemd, changed: set[str], told: reserves.Told | None, report: Report) -> None:
+def _next(
+    wish: Wish, systemd: Systemd, changed: set[str], told: reserves.Told | None, report: Report, command: str
+) -> None:
     if places.UNIT in changed and not systemd.running:
         verb = "would be" if wish.dry else "was"
         report.notes.append(f"systemd is not the init here, so nothing {verb} started: it starts at the next boot")
@@ -161,9 +164,9 @@ def _next(wish: Wish, systemd: Systemd, changed: set[str], told: reserves.Told |
         return
     if places.UNIT in changed:
         report.next += [
-            f"edit {places.CONFIG}, then: edgeagent config check, systemctl reload {SERVICE}",
+            f"edit {places.CONFIG}, then: {command} config check, systemctl reload {SERVICE}",
             "curl -s http://127.0.0.1:9843/readyz   # ok, or the reasons why not",
-            "edgeagent explain   # what the board is and what is handed out",
+            f"{command} explain   # what the board is and what is handed out",
         ]
     if told is not None and any(file.path in changed for file in told.files):
         room = mib(floor_mib(told.allocatable))

@@ -97,7 +97,7 @@ def gpu_path(board: Board, runtime: RuntimeFacts, *, gpu_seen: bool) -> bool | N
 def reasoned(board: Board, runtime: RuntimeFacts, *, gpu_seen: bool) -> GpuPath:
     """As ``gpu_path``, with the reason."""
     if board.kind == "none":
-        return GpuPath(proven=False, why="This board has no NVIDIA GPU.")
+        return GpuPath(proven=False, why="No NVIDIA GPU was found on this board.")
     healths = {device.health for device in board.devices}
     if not healths and not board.readable:
         return GpuPath(None, "Which GPUs there are cannot be told: the driver does not answer.")

@@ -130,7 +130,9 @@ def kubelet_args(pool: Pool) -> str:
     cma = any(line.name == "cma" and line.bytes for line in pool.reserves)
     ours = "\nand to edgeagent's configuration, since system-reserved then has the CMA pages: reserves: {cma: 0}"
     return (
-        "Add to a file in /etc/rancher/k3s/config.yaml.d:\n"
+        "Where edgeagent runs as a service:\n"
+        "sudo edgeagent install --k3s-reserves\n"
+        "By hand, add to a file in /etc/rancher/k3s/config.yaml.d:\n"
         "kubelet-arg+:\n"
         f'  - "system-reserved=memory={amounts["system-reserved"]}"\n'
         f'  - "kube-reserved=memory={amounts["kube-reserved"]}"\n'

@@ -138,7 +138,7 @@ def _finding_events(facts: Facts) -> Iterator[Notice]:
         if not found.event or found.severity == "info" or found.certainty == "cannot-tell":
             continue
         kind, _, name = found.subject.partition(" ")
-        note = f"{found.summary} {found.remedy.partition(chr(10))[0]}".strip()
+        note = f"{found.summary} {_first_line(found.remedy)}".strip()
         if kind == "pod" and found.uid:
             namespace, _, name = name.partition("/")
             event = Event(reason=found.event, kind="Pod", namespace=namespace, name=name, uid=found.uid, note=note)
@@ -147,6 +147,14 @@ def _finding_events(facts: Facts) -> Iterator[Notice]:
         else:
             continue
         yield (found.event, found.uid or found.subject, found.summary), replace(event, lasting=True)
+
+
+def _first_line(remedy: str) -> str:
+    """What there is room for in an event; where only further lines say what to do, who has them."""
+    first = remedy.partition("\n")[0]
+    if first.endswith(":"):
+        return f"{first} edgeagent doctor has the lines."
+    return "edgeagent doctor has the lines." if remedy and not first else first
 
 
 def ordered(*found: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
+from edgeagent.cluster import naming
 from edgeagent.cluster.client import Client
 from edgeagent.cluster.view import ClusterView
-from edgeagent.errors import ClusterError, NoCredentialsError
+from edgeagent.errors import ClusterError, NoCredentialsError, NothingFoundError
 from edgeagent.facts import ClusterFacts
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Link:
         self.node: str | None = None
         self.problem = ""
         """Why there is no view yet."""
+        self.unusable = ""
+        """Why credentials that were given or found cannot be used; empty: they can, or there are none."""
         self._credentials = credentials
         self._expected = expected
         self.looked = asyncio.Event()
@@ -84,10 +87,15 @@ class Link:
         while True:
             try:
                 await self._hold()
-            except NoCredentialsError as error:
-                self._nothing_found = True
+            except NothingFoundError as error:
+                self._nothing_found, self.unusable = True, ""
                 self.looked.set()
                 self._told(f"no credentials: {error}")
+            except NoCredentialsError as error:
+                # Somebody meant this machine to be in a cluster: to call that standalone would hide the fault.
+                self._nothing_found, self.unusable = False, str(error)
+                self.looked.set()
+                self._told(f"unusable credentials: {error}")
             except ClusterError as error:
                 self._told(str(error))
             await asyncio.sleep(RETRY_SECONDS)
@@ -95,14 +103,14 @@ class Link:
     async def _hold(self) -> None:
         credentials = self._credentials()
         await credentials.access()
-        self._nothing_found = False
+        self._nothing_found, self.unusable = False, ""
         self.looked.set()
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(credentials, clock=self._clock))
             self.client = client
             self.node = await self._name(client)
             if self.node is None:
-                self._told("which node this is is not certain; give --node")
+                self._told(naming.UNCERTAIN)
                 return
             self.view = ClusterView(client, self.node, clock=self._clock, changed=self._changed)
             self.reconciler = self._reconciler(client, self.node)

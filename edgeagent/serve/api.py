@@ -76,12 +76,14 @@ def _joined(lines: tuple[bytes, ...]) -> Sequence[Json]:
     return history.joined(json.loads(line) for line in lines).incidents[::-1]
 
 
+def configured(shown: Shown) -> Json:
+    """Which configuration is in force, and why not the one in the files, without its values."""
+    config = shown.config
+    return {"digest": config.digest, "last_reload_ok": config.last_reload_ok, "problems": list(config.refused)}
+
+
 def _config(shown: Shown, _: Look) -> Json:
-    return {
-        "digest": shown.config.digest,
-        "last_reload_ok": shown.config.last_reload_ok,
-        "values": shown.configured,
-    }
+    return {**configured(shown), "values": shown.configured}
 
 
 def _budgets(shown: Shown, _: Look) -> list[Any]:

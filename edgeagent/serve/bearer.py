@@ -7,6 +7,7 @@ import contextlib
 import hmac
 import logging
 import os
+import stat
 from pathlib import Path
 
 from edgeagent.errors import ConfigError
@@ -16,6 +17,21 @@ POLL = 2.0
 _LONGEST = 4096
 _SCHEME = "bearer"
 _log = logging.getLogger(__name__)
+
+
+def exposed(path: str | Path) -> str:
+    """What is wrong with who may read the token's file; empty: nothing, or it is not there to be looked at."""
+    try:
+        mode = os.stat(path).st_mode  # noqa: PTH116 (text or path)
+    except OSError:
+        return ""
+    return _exposed(path, mode)
+
+
+def _exposed(path: str | Path, mode: int) -> str:
+    if not mode & stat.S_IROTH:
+        return ""
+    return f"{path}: everybody on this machine can read the token (mode {stat.S_IMODE(mode):04o}): chmod o= {path}"
 
 
 class Token:
@@ -31,6 +47,7 @@ class Token:
         self._poll = poll
         self._expected = b""
         self._seen: object = None
+        self._exposed = ""
         self._watcher: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -71,6 +88,7 @@ class Token:
         try:
             with self._path.open("rb") as file:
                 told = os.fstat(file.fileno())
+                self._look(told.st_mode)
                 seen = (told.st_ino, told.st_size, told.st_mtime_ns)
                 if seen != self._seen:
                     self._expected = file.read(_LONGEST).strip()
@@ -79,3 +97,10 @@ class Token:
             self._expected, self._seen = b"", None
             return f"{self._path}: cannot be read: {error.strerror}"
         return "" if self._expected else f"{self._path}: is empty"
+
+    def _look(self, mode: int) -> None:
+        """Say once, and again after it was right, that others can read the file. It is used all the same."""
+        exposed = _exposed(self._path, mode)
+        if exposed and not self._exposed:
+            _log.warning("serve.token_file: %s", exposed)
+        self._exposed = exposed

@@ -155,15 +155,20 @@ def _stale(reading: ReadingHealth, now: float) -> str:
 
 
 def _cluster(cluster: ClusterHealth, now: float, max_age: float) -> Iterator[Check]:
-    """An API server that does not answer, and one that answers but not with a current view, are two things."""
+    """An API server that does not answer, and one that answers but not with a current view, are two things.
+
+    One that cannot be asked at all is a third.
+    """
+    yield Check("credentials-unusable", cluster.unusable)
     old = now - cluster.fresh_at > max_age
     answered = cluster.succeeded_at
     silent = answered is None or now - answered > max_age
-    last = "never" if answered is None else f"{_seconds(now - answered)} ago"
     because = _because(cluster)
-    came = f"the last good answer came {last}"
-    yield Check("cluster-unreachable", f"{came}{because}" if old and silent else "", note=came)
-    unlisted = f"own node and own pods were not listed yet{because}"
+    came = "no good answer yet" if answered is None else f"the last good answer came {_seconds(now - answered)} ago"
+    unreachable = old and silent and not cluster.unusable
+    yield Check("cluster-unreachable", f"{came}{because}" if unreachable else "", note=came)
+    # One reason is read once.
+    unlisted = f"own node and own pods were not listed yet{'' if old and silent else because}"
     yield _check("view-incomplete", unlisted, failed=not cluster.complete)
     age = now - cluster.fresh_at if cluster.complete else None
     said = f"the view is {_seconds(age)} old{because}" if age is not None and old and not silent else ""
@@ -174,7 +179,8 @@ def _cluster(cluster: ClusterHealth, now: float, max_age: float) -> Iterator[Che
 
 
 def _because(cluster: ClusterHealth) -> str:
-    return f": {cluster.error}" if cluster.error else ""
+    # What is wrong with credentials is a reason of its own.
+    return f": {cluster.error}" if cluster.error and not cluster.unusable else ""
 
 
 def _seconds(amount: float) -> str:

@@ -69,9 +69,13 @@ REFUSAL = keyed(status=among("error", "unavailable"), reasons=listed(named("Reas
 EVENT = keyed(
     at=maybe(TIME), reason=TEXT, regarding={"type": "string", "description": "pod ns/name or node name"}, note=TEXT
 )
+_CONFIGURED = {
+    "digest": TEXT,
+    "last_reload_ok": FLAG,
+    "problems": listed(TEXT, description="Why the files, as they are now, cannot be used."),
+}
 CONFIG = keyed(
-    digest=TEXT,
-    last_reload_ok=FLAG,
+    **_CONFIGURED,
     values={"type": "object", "description": "Every key of config.yaml, as it is in force."},
 )
 HISTORY = keyed(
@@ -210,6 +214,7 @@ STATE = keyed(
     version=TEXT,
     started=maybe(TIME),
     cluster=maybe(keyed(complete=FLAG, view_age_seconds=maybe(SECONDS), error=TEXT)),
+    config=maybe(keyed(**_CONFIGURED)),
     mode=maybe(among("enforce", "observe")),
     observe_because=TEXT,
     ready=named("Health"),
@@ -229,7 +234,7 @@ STATE = keyed(
     host=maybe(named("Host")),
     pools=named("Pools"),
     bars=listed(named("Bar")),
-    pods=named("Pods"),
+    pods=maybe(named("Pods")) | {"description": "null: not known, as where there is no cluster."},
     plan=maybe(named("Plan")),
     findings=named("Findings"),
     budgets=listed(named("Budget")),

@@ -88,6 +88,8 @@ class ClusterHealth:
     """Last answer that was a success."""
     error: str = ""
     """What went wrong last; empty after a success."""
+    unusable: str = ""
+    """Why credentials that were given or found cannot be used; empty: they can, or it was not looked yet."""
     refused: tuple[Refused, ...] = ()
     published: bool = False
     """The node carries what the plan wants it to; once true, it stays true."""
@@ -121,8 +123,13 @@ class ConfigHealth:
 
     digest: str
     """Hexadecimal digest of it: equal on nodes that are configured alike."""
-    last_reload_ok: bool = True
-    """False: the files were changed to something that cannot be used; the last good ones are in force."""
+    refused: tuple[str, ...] = ()
+    """Why the files, as they are now, cannot be used: the last good ones are in force. Empty: they are."""
+
+    @property
+    def last_reload_ok(self) -> bool:
+        """Whether the files, as they are now, are in force."""
+        return not self.refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from edgeagent.serve.shown import ClusterHealth, Shown
 
 Json = dict[str, Any]
 
-_UNSAMPLED: Json = {"board": None, "devices": [], "host": None, "pools": [], "pods": [], "plan": None, "findings": []}
+_UNSAMPLED: Json = {"board": None, "devices": [], "host": None, "pools": [], "pods": None, "plan": None, "findings": []}
 """What is told of a sample that is too old."""
 _LONG = frozenset({"before", "after"})
 """What an incident has most of; it never changes again and is told by its own path."""
@@ -28,6 +28,7 @@ def document(look: Look) -> Json:
         "version": __version__,
         "started": describing.stamp(shown.cost.started) if shown and shown.cost else None,
         "cluster": _cluster(shown.cluster, look.now) if shown and shown.cluster else None,
+        "config": api.configured(shown) if shown else None,
         **_mode(shown),
         "ready": health.readyz(shown, look.now)[1],
         "sample_age_seconds": _age(shown.at, look.now) if shown and shown.plan else None,
@@ -36,6 +37,7 @@ def document(look: Look) -> Json:
         "readings": _readings(shown, look.now) if shown else {},
         "stale": sorted(shown.stale_feeds(look.now)) if shown else [],
         **({part: sample[part] for part in _UNSAMPLED} if sample else _UNSAMPLED),
+        "pods": sample["pods"] if shown and shown.plan and sample and shown.plan.listed else None,
         "bars": _bars(shown, sample, look.now) if shown and sample else [],
         **{name: api.KEPT[name](shown, look) if shown else empty for name, empty in _KEPT.items()},
         "incidents": [_brief(one) for one in api.incidents(shown)] if shown else [],

@@ -164,7 +164,7 @@ async def objects(config: Config, host: HostFacts, source: Source) -> tuple[dict
             machine_id=host.files.machine_id,
         )
         if name is None:
-            raise InputError("which node this is is not certain; give --node")
+            raise InputError(naming.UNCERTAIN)
         listed: dict[str, Any] = await client.request(
             "GET", "/api/v1/pods", params={"fieldSelector": f"spec.nodeName={name}"}
         )

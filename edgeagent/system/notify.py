@@ -24,6 +24,8 @@ class Notifier:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.watchdog = _watchdog(environ)
         """Seconds after which systemd takes the process for hung; None: it does not watch."""
+        self._line = ""
+        """The line of status that systemd has."""
         self._address = _address(environ.get("NOTIFY_SOCKET", ""))
         self._socket: socket.socket | None = None
         if self._address is not None:
@@ -32,7 +34,17 @@ class Notifier:
 
     def ready(self, status: str = "") -> bool:
         """The service is up, or a reload is done. ``status`` is the line for ``systemctl status``."""
-        return self._send("READY=1", *_status(status))
+        taken = self._send("READY=1", *_status(status))
+        if taken and status:
+            self._line = status
+        return taken
+
+    def status(self, line: str) -> bool:
+        """What stands in ``systemctl status`` from now on; whether that was sent, as the same line is not again."""
+        if line == self._line or not self._send(*_status(line)):
+            return False
+        self._line = line
+        return True
 
     def reloading(self) -> bool:
         """A reload begins. systemd since 253 wants to know when, or it takes an older READY for the end of it."""

@@ -124,7 +124,7 @@ class Reader:
         (self.folder / "home/.kube").mkdir(parents=True)
         (self.folder / "home/.kube/config").write_text(kubeconfig)
         program = f'exec {shlex.quote(sys.executable)} -m edgeagent "$@"\n'
-        for place in ("bin", ".venv/bin", "home/edgeagent/bin"):
+        for place in ("bin", ".venv/bin", "home/edgeagent-venv/bin"):
             self._program(f"{place}/edgeagent", program)
         self._program("bin/sudo", 'exec "$@"\n')
         return self

@@ -349,12 +349,12 @@ SCENES = [
         DAEMONSET,
         stages.published_beside_another,
         way="from one node",
-        only=(f"kubectl -n {SYSTEM} patch …", "~/edgeagent/bin/edgeagent uninstall …"),
+        only=(f"kubectl -n {SYSTEM} patch …", "~/edgeagent-venv/bin/edgeagent uninstall …"),
         before={f"kubectl -n {SYSTEM} patch …": stages.installed},
-        shows={"~/edgeagent/bin/edgeagent uninstall …": (rf"took off the node {NODE}: ",)},
+        shows={"~/edgeagent-venv/bin/edgeagent uninstall …": (rf"took off the node {NODE}: ",)},
         after={
             f"kubectl -n {SYSTEM} patch …": stages.agents_on("orin-2"),
-            "~/edgeagent/bin/edgeagent uninstall …": stages.bare,
+            "~/edgeagent-venv/bin/edgeagent uninstall …": stages.bare,
         },
     ),
     Scene(

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from edgeagent.plan.types import Finding, GpuPath
-from edgeagent.serve.shown import Shown
+from edgeagent.serve.shown import ClusterHealth, ConfigHealth, Shown
 from tests.unit.factories import MIB, Held, pod
 
 from . import scenes
@@ -201,6 +201,21 @@ def test_a_board_without_a_cluster(served: Server, opened: Opener) -> None:
     expect(verdict(page)).to_have_text("This board is healthy")
     expect(page.locator("#pods-none")).to_contain_text("No cluster")
     expect(page.locator(".legend")).to_contain_text("system, GPU")
+
+
+def test_pods_that_were_not_listed_yet_are_not_none(served: Server, opened: Opener) -> None:
+    state = scenes.standalone()
+    waiting = ClusterHealth(node=scenes.NODE, complete=False, fresh_at=scenes.NOW, succeeded_at=scenes.NOW)
+    page = opened(served(replace(state, cluster=waiting)).url)
+
+    expect(page.locator("#pods-none")).to_contain_text("The pods of this node are not known")
+
+
+def test_a_configuration_that_was_refused_is_told_with_the_reason(served: Server, opened: Opener) -> None:
+    refused = ConfigHealth(digest="5f2d1c9a", refused=("config.yaml: mode: wrong",))
+    page = opened(served(replace(scenes.standalone(), config=refused)).url)
+
+    expect(page.locator("#notices")).to_contain_text("the last good ones are in force: config.yaml: mode: wrong")
 
 
 def test_a_cluster_that_does_not_answer(served: Server, opened: Opener) -> None:

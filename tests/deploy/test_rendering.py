@@ -195,6 +195,7 @@ def test_the_policies_of_the_chart_set_another_class() -> None:
     [
         {"serviceacount": True},
         {"serviceAccount": "yes"},
+        {"config": {"mode": "enforced"}},
         {"image": {"pullPolicy": "Sometimes"}},
         {"cudaContext": {"gpuMemory": "0.5Gi"}},
         {"podMonitor": {"tokenSecret": ""}},
@@ -217,7 +218,7 @@ def leaves(tree: dict[str, Any], path: tuple[str, ...] = ()) -> set[str]:
     """Dotted names of the values that are no section of their own; free maps such as config are one value."""
     found: set[str] = set()
     for key, value in tree.items():
-        if value.get("type") == "object" and "properties" in value:
+        if "properties" in value and value.get("additionalProperties") is False:
             found |= leaves(value["properties"], (*path, key))
         else:
             found.add(".".join((*path, key)))

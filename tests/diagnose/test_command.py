@@ -73,7 +73,7 @@ def test_what_ends_a_here_document_is_copied_without_blanks(tmp_path: Path, caps
     files = healthy(**{CLASSES: classes(), PODS: pods(creating(spec={"runtimeClassName": "nvidia"}))})
     assert cli.main(["doctor", str(write(tmp_path, files))]) == 1
     rows = capsys.readouterr().out.splitlines()
-    start = rows.index("kubectl apply -f - <<EOF")
+    start = rows.index("kubectl apply -f - <<'EOF'")
     assert "EOF" in rows[start:]
 
 
@@ -223,6 +223,7 @@ def across(
 def test_nothing_is_wrong_in_a_cluster(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     document = across(capsys, monkeypatch, healthy(), code=0)
     assert (document["findings"], document["unlisted"], document["ai_capable"]) == ([], [], None)
+    assert document["looked_at"][:3] == ["1 node", "no pods on them", "no pods that wait for a node"]
 
 
 def test_what_the_api_alone_tells(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

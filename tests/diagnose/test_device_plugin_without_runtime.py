@@ -79,7 +79,7 @@ def test_a_class_that_leads_elsewhere(tmp_path: Path, capsys: Capture) -> None:
 
 def test_the_class_is_made_where_there_is_none(tmp_path: Path, capsys: Capture) -> None:
     (one,) = found(capsys, tmp_path, {**TRIGGER, CLASSES: classes()}, ID)
-    assert one["remedy"].startswith("kubectl apply -f - <<EOF")
+    assert one["remedy"].startswith("kubectl apply -f - <<'EOF'")
     assert PATCH in one["remedy"]
 
 

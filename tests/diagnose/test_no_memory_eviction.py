@@ -19,6 +19,7 @@ def test_it_is_a_note_with_the_lines_to_add(tmp_path: Path, capsys: Capture) -> 
     # os 768 MiB, k3s 512 MiB, headroom 256 MiB: the defaults of a board of 7.4 GiB
     for row in ("system-reserved=memory=768Mi", "kube-reserved=memory=512Mi", "eviction-hard=memory.available<256Mi"):
         assert row in one["remedy"]
+    assert one["remedy"].splitlines()[1] == "sudo edgeagent install --k3s-reserves"
 
 
 @pytest.mark.parametrize("threshold", ["memory.available<0", "nodefs.available<5%", "memory.available<0%"])

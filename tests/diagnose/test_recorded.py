@@ -120,3 +120,33 @@ def test_a_list_that_was_refused_is_not_in_it(tmp_path: Path, capsys: Capture, m
     assert capsys.readouterr().err == ""
     names = sorted(path.name for path in (tmp_path / "snapshot/cluster").iterdir())
     assert names == ["node.json", "pods.json"]
+
+
+def test_where_a_pod_may_run_is_kept_and_no_name_of_a_node(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = "kubernetes.io/hostname"
+
+    def only(kind: str, key: str, name: str) -> dict[str, Any]:
+        terms = [{kind: [{"key": key, "operator": "In", "values": [name]}]}]
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        return {"affinity": {"nodeAffinity": required}}
+
+    ways = {
+        f"{way}-{where}": spec
+        for where, name in (("here", "edge-07"), ("there", "other-node-09"))
+        for way, spec in (
+            ("field", only("matchFields", "metadata.name", name)),
+            ("label", only("matchExpressions", host, name)),
+            ("selector", {"nodeSelector": {host: name}}),
+        )
+    }
+    files = healthy(**{PODS: pods(*(waiting(name, {KEY: "9Gi"}, spec=spec) for name, spec in ways.items()))})
+    files[NODE_JSON]["metadata"]["labels"] = {host: "edge-07"}
+    options = board(tmp_path / "board", monkeypatch, files)
+    assert cli.main(["record", str(tmp_path / "snapshot"), *options]) == 0
+    assert capsys.readouterr().err == ""
+    assert "other-node-09" not in (tmp_path / "snapshot" / PODS).read_text()
+    assert cli.main(["doctor", str(tmp_path / "snapshot"), "--format", "json"]) == 1
+    told = [one["subject"] for one in json.loads(capsys.readouterr().out)["findings"]]
+    assert told == ["pod default/field-here", "pod default/label-here", "pod default/selector-here"]

@@ -68,6 +68,7 @@ class Round:
 
 
 PENDING = "pending-does-not-fit"
+NAMED = {"runtimeClassName": "nvidia"}
 NVIDIA = {"metadata": {"name": "nvidia"}, "handler": "nvidia"}
 
 
@@ -114,15 +115,39 @@ async def test_an_outage_changes_no_finding(tmp_path: Any) -> None:
     assert "pending-does-not-fit" not in await board.made()  # repaired
 
 
-async def test_a_right_that_is_missing_is_told_as_a_note(tmp_path: Any) -> None:
+async def test_a_right_that_is_missing_for_good_is_left_to_doctor(tmp_path: Any) -> None:
     server = Server({})
     server.fails = AnswerError(403, reason="Forbidden")
     board = await asyncio.to_thread(Round, tmp_path, healthy(), server)
     board.saw()
-    assert "pending-does-not-fit" in await board.made()
-    one = next(one for one in board.rounds.findings if one.id == "pending-does-not-fit")
-    assert (one.severity, one.certainty) == ("info", "cannot-tell")
-    assert "list pods in all namespaces" in one.summary
+    assert PENDING not in await board.made()
+    # What cannot be told for another reason is told: here a pod that waits for a class, and no list of classes.
+    server.fails = UnreachableError("gone")
+    assert board.facts.cluster is not None
+    facts = replace(board.facts, cluster=replace(board.facts.cluster, pods=(parse(creating(spec=NAMED)),)))
+    board.saw(facts)
+    assert "runtime-class-missing" not in await board.made()  # the last refusal still stands
+    other = await asyncio.to_thread(Round, tmp_path / "other", healthy(), server)
+    other.saw(facts)
+    assert "runtime-class-missing" in await other.made()
+
+
+@pytest.mark.parametrize(
+    ("remedy", "told"),
+    [
+        ("Restart it.\nsystemctl restart it", "It is so. Restart it."),
+        ("Make this one:\nkubectl apply …", "It is so. Make this one: edgeagent doctor has the lines."),
+        ("\nkubectl apply …", "It is so. edgeagent doctor has the lines."),
+        ("", "It is so."),
+    ],
+)
+async def test_an_event_does_not_end_where_the_lines_would_begin(tmp_path: Any, remedy: str, told: str) -> None:
+    board = await asyncio.to_thread(Round, tmp_path, healthy(**{CONTAINERD: containerd("kata")}), None)
+    board.saw()
+    await board.made()
+    found = tuple(replace(one, summary="It is so.", remedy=remedy) for one in board.rounds.findings)
+    plan = decide(State(), replace(board.facts, findings=found), 100.0)[1]
+    assert [one.note for one in plan.events if one.reason == "RuntimeDefaultUndefined"] == [told]
 
 
 async def test_capacity_that_cannot_be_written_is_missed_after_half_a_minute(tmp_path: Any) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgeagent.cluster.pods import parse
+from edgeagent.diagnose.collected import ClusterSeen
+from edgeagent.diagnose.diagnosis import across
+from edgeagent.facts import Finding
+from edgeagent.facts.cluster import Placement
+from edgeagent.facts.diagnosis import Listed, RuntimeClassFacts, no_cluster
 from tests.cases.making import pod, pods
 from tests.diagnose.making import (
     BINARY,
@@ -37,6 +44,29 @@ def test_a_pod_that_cannot_start_for_it(tmp_path: Path, capsys: Capture) -> None
     assert "kind: RuntimeClass\nmetadata: {name: nvidia}\nhandler: nvidia" in one["remedy"]
 
 
+def stuck(name: str, **handlers: str) -> Finding:
+    """What is said of the whole cluster, with these classes, when a pod of a node names ``name``."""
+    there = tuple(RuntimeClassFacts(name=one, handler=of, placement=Placement()) for one, of in handlers.items())
+    cluster = replace(no_cluster(""), runtime_classes=Listed(items=there))
+    bound = {"edge-07": (parse(creating(spec={"runtimeClassName": name})),)}
+    (one,) = (one for one in across(ClusterSeen(nodes=(), bound=bound, cluster=cluster)) if one.id == ID)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("name", "handlers", "handler"),
+    [
+        ("nvidia-cdi", {}, "nvidia-cdi"),
+        ("gpu", {}, "nvidia"),
+        ("gpu", {"crun": "crun", "fast": "nvidia-legacy"}, "nvidia-legacy"),
+    ],
+)
+def test_by_the_api_alone_the_handler_is_a_likely_one(name: str, handlers: dict[str, str], handler: str) -> None:
+    remedy = stuck(name, **handlers).remedy
+    assert f"metadata: {{name: {name}}}\nhandler: {handler}\n" in remedy
+    assert "sudo edgeagent doctor" in remedy
+
+
 def test_a_pod_that_runs_is_not_started_again(tmp_path: Path, capsys: Capture) -> None:
     files = healthy(**{CLASSES: classes(nvidia="nvidia"), PODS: pods(pod(spec={"runtimeClassName": "nvidia-cdi"}))})
     (one,) = found(capsys, tmp_path, files, ID)
@@ -49,6 +79,9 @@ def test_a_deployment_whose_pods_are_refused(tmp_path: Path, capsys: Capture) ->
     (one,) = found(capsys, tmp_path, healthy(**{EVENTS: refused}), ID)
     assert judged(one) == ("error", "certain", "replicaset default/llm-7d")
     assert "nvidia-gpu" in one["summary"]
+    # A controller that has failed for long tries again after 1000 s (client-go, DefaultTypedControllerRateLimiter).
+    again = 'kubectl -n default annotate replicaset llm-7d retried-at="$(date +%s)" --overwrite'
+    assert one["remedy"].splitlines()[-1] == again
     # The event stands for an hour. Once the class is there it says nothing any more.
     repaired = healthy(**{EVENTS: refused, CLASSES: classes(nvidia="nvidia", **{"nvidia-gpu": "nvidia"})})
     assert found(capsys, tmp_path, repaired, ID) == []

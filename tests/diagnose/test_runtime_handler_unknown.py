@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from edgeagent.cluster.pods import parse
+from edgeagent.diagnose.collected import ClusterSeen
+from edgeagent.diagnose.diagnosis import across
+from edgeagent.facts.diagnosis import EventFacts, Listed, no_cluster
 from tests.cases.making import KEY, UID, node, pod, pods
 from tests.diagnose.making import (
     CLASSES,
@@ -70,6 +75,24 @@ def test_a_class_that_is_not_for_this_node(tmp_path: Path, capsys: Capture, labe
     listed["items"][0]["scheduling"] = {"nodeSelector": {"gpu": "yes"}}
     files = healthy(**{CLASSES: listed, NODE_JSON: node({KEY: OFFER}, labels=label)})
     assert len(found(capsys, tmp_path, files, ID)) == number
+
+
+def test_by_the_api_alone_the_node_is_named() -> None:
+    waits = parse(creating(spec=NVIDIA))
+    told = EventFacts(
+        reason="FailedCreatePodSandBox",
+        note='no runtime for "nvidia" is configured',
+        kind="Pod",
+        namespace="default",
+        name="llm",
+        uid=waits.uid,
+    )
+    cluster = replace(no_cluster(""), events=Listed(items=(told,)))
+    found_there = across(ClusterSeen(nodes=(), bound={"edge-07": (waits,)}, cluster=cluster))
+    (one,) = (one for one in found_there if one.id == ID)
+    first, last = one.remedy.splitlines()
+    assert "on the node edge-07" in first
+    assert last == "sudo edgeagent doctor"
 
 
 @pytest.mark.parametrize("started", [False, True])

@@ -10,7 +10,7 @@ import pytest
 
 from edgeagent import cli
 from tests.cases.making import KEY, device, nvml, pod, pods
-from tests.diagnose.making import CLASSES, PODS, Capture, classes, creating, healthy, waiting
+from tests.diagnose.making import PODS, Capture, creating, healthy, waiting, without
 from tests.unit.snapshot.making import CONTAINER, process, write
 
 GIB = 1 << 30
@@ -21,7 +21,7 @@ RUNTIME, DEVICE = "Runs under an NVIDIA runtime?", "Is it given a device?"
 USES, WITHIN, ELSE = f"Does it use {KEY}?", f"Within its budget of {KEY}?", f"Who else is on {KEY}?"
 
 
-def board(folder: Path, *listed: Any, held: int = 0, **files: Any) -> Path:
+def board(folder: Path, *listed: Any, held: int = 0, **files: object) -> Path:
     """One process, pid 4242, in the container of the first pod; it holds ``held`` bytes."""
     rows = [{"pid": 4242, "used": held}] if held else []
     gpu = device("Orin (nvgpu)", "u", compute={"code": 0, "processes": rows})
@@ -93,6 +93,12 @@ def test_a_pod_of_another_node_or_none_is_not_made_up(tmp_path: Path, capsys: Ca
         assert f"kubectl -n default get pod {name} -o wide" in captured.err
 
 
+def test_without_a_list_of_pods_none_is_said_to_be_missing(tmp_path: Path, capsys: Capture) -> None:
+    write(tmp_path, without(healthy(), PODS))
+    assert cli.main(["doctor", "pod", "default/llm", str(tmp_path)]) == 2
+    assert "the pods of this node are not known: cluster/pods.json is not in the snapshot" in capsys.readouterr().err
+
+
 def test_a_pod_that_asks_for_no_gpu_is_not_blamed_for_having_none(tmp_path: Path, capsys: Capture) -> None:
     found = story(capsys, board(tmp_path, pod(container=CONTAINER)))
     assert [answer for answer, _, _ in found.values() if answer is False] == []
@@ -105,8 +111,7 @@ def test_a_pod_that_asks_for_no_gpu_is_not_blamed_for_having_none(tmp_path: Path
 
 
 def test_a_class_that_does_not_exist_keeps_any_pod_from_starting(tmp_path: Path, capsys: Capture) -> None:
-    lost = creating(spec={"runtimeClassName": "gone"})
-    found = story(capsys, board(tmp_path, lost, **{CLASSES: classes(nvidia="nvidia")}))
+    found = story(capsys, board(tmp_path, creating(spec={"runtimeClassName": "gone"})))
     assert found[RUNTIME] == (False, "The RuntimeClass gone does not exist.", [])
 
 
@@ -136,9 +141,8 @@ def test_of_two_containers_it_is_told_which_uses_the_gpu(tmp_path: Path, capsys:
     two["spec"]["containers"].append({"name": "side"})
     running = {"running": {"startedAt": "2026-01-31T11:00:00Z"}}
     two["status"]["containerStatuses"].append({"name": "side", "containerID": f"containerd://{SIDE}", "state": running})
-    more = process(4243, "side")
-    more = {name: text.replace(CONTAINER, SIDE) if isinstance(text, str) else text for name, text in more.items()}
-    folder = board(tmp_path, two, held=GIB, **more)
+    folder = board(tmp_path, two, held=GIB)
+    write(tmp_path, {name: text.replace(CONTAINER, SIDE) for name, text in process(4243, "side").items()})
     (folder / "host/proc/4243/fd").mkdir()
     found = story(capsys, folder)
     assert found["Does container main hold a GPU device node?"][0] is True
@@ -206,4 +210,4 @@ def test_a_sentence_of_a_remedy_is_broken_and_a_command_is_not(
     rows = page(capsys, folder).splitlines()
     start = next(number for number, row in enumerate(rows) if "→" in row)
     assert all(len(row) <= 80 for row in rows[start : start + 2])
-    assert "kubectl apply -f - <<EOF" in rows
+    assert "kubectl apply -f - <<'EOF'" in rows

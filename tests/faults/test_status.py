@@ -41,6 +41,15 @@ def status(agent: Agent) -> Status:
     return Status(agent)
 
 
+async def test_credentials_that_cannot_be_used_are_told(agent: Agent, status: Status) -> None:
+    agent.link.unusable = "k is not a kubeconfig"
+
+    cluster = (await asyncio.to_thread(status.shown)).cluster
+
+    assert cluster
+    assert cluster.unusable == "k is not a kubeconfig"
+
+
 async def test_a_node_that_does_not_exist_is_named(agent: Agent, status: Status, connect: Connect) -> None:
     """A wrong name, or a kubelet that has not registered its node yet."""
     empty = answers(200, {"metadata": {"resourceVersion": "7"}, "items": []})

@@ -112,7 +112,7 @@ def test_alerts_fire_for_what_is_wrong_and_end_with_it(scraped: Scraped) -> None
     scraped.composed.show(
         state(
             plan=wrong,
-            config=ConfigHealth(digest="abc123", last_reload_ok=False),
+            config=ConfigHealth(digest="abc123", refused=("mode: wrong",)),
             cluster=replace(CLUSTER, published=False),
         )
     )

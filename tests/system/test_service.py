@@ -76,6 +76,17 @@ def test_a_reload_takes_a_configuration_whole_or_not_at_all(service: Service) ->
     assert "policy.grace" in (service.folder / "log").read_text()
 
 
+def test_a_reload_shows_at_once(folder: Path) -> None:
+    slow = "sampling: {interval: 60s, fast: 100ms, max_age: 120s}\n"  # beyond the 30 s that a message is waited for
+    (folder / "config.yaml").write_text(slow)
+    with running(folder) as service:
+        service.configure(f"{slow}mode: observe\n")
+        service.reload()
+
+        assert service.manager.until("STATUS")["STATUS"].endswith(", mode observe")
+        assert json.loads(service.get("/api/v1/state")[1])["mode"] == "observe"
+
+
 def test_a_second_instance_is_refused(service: Service) -> None:
     second = subprocess.run(command(service.folder), capture_output=True, text=True, check=False, timeout=60)
 

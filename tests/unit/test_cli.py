@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from edgeagent import cli, config
+from edgeagent.cli import arguments as options_of
 from edgeagent.demo import play
 from tests.unit.snapshot.making import orin, write
 
@@ -23,6 +24,8 @@ from tests.unit.snapshot.making import orin, write
         (["fly"], "fly"),
         (["explain", "--format", "xml"], "xml"),
         (["run", "--nonsense"], "--nonsense"),
+        (["run", "--kubecnfig", "x"], "did you mean --kubeconfig? (see edgeagent run --help)"),
+        (["fleet", "observe", "--nonsense"], "(see edgeagent fleet observe --help)"),
         (["demo", "--speed", "0"], "--speed"),
         (["demo", "--speed", "fast"], "--speed"),
     ],
@@ -39,6 +42,57 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     assert said in captured.err
 
 
+@pytest.mark.parametrize("command", ["explain", "doctor"])
+def test_what_a_snapshot_does_not_heed_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    board = str(write(tmp_path / "board", orin(0)))
+    assert cli.main([command, board, "--kubeconfig", "x", "--host-root", "/host"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("edgeagent: --kubeconfig, --host-root: not beside a snapshot")
+    assert len(captured.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("environ", "options", "warned"),
+    [
+        ({"KUBERNETES_SERVICE_HOST": "10.43.0.1"}, [], True),
+        ({"KUBERNETES_SERVICE_HOST": "10.43.0.1"}, ["--host-root"], False),
+        ({}, [], False),
+    ],
+    ids=["in-a-pod", "the-board-from-a-pod", "no-pod"],
+)
+@pytest.mark.parametrize("command", ["explain", "record"])
+def test_in_a_pod_it_is_said_that_the_container_is_looked_at(
+    command: str,
+    environ: dict[str, str],
+    options: list[str],
+    warned: bool,  # noqa: FBT001 (a parameter of the cases)
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "host/proc").mkdir(parents=True)
+    monkeypatch.setattr(options_of, "MOUNTED", tmp_path / "host")
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    target = [str(tmp_path / "snapshot")] if command == "record" else []
+    cli.main([command, *target, "--config", os.devnull, *options, *([str(tmp_path / "host")] if options else [])])
+    assert ("--host-root" in capsys.readouterr().err) is warned
+
+
+def test_the_help_of_the_demo_tells_its_own_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "/var/lib/edgeagent" not in told
+    assert "/run/edgeagent" not in told
+    assert "(default /)" not in told
+    assert "in which a node and pods are made" in told
+
+
 def test_config_check_lists_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("polcy: {}\nmode: of\nserve: {bind: '0.0.0.0:9843'}\n")
@@ -51,6 +105,26 @@ def test_config_check_lists_every_problem(tmp_path: Path, capsys: pytest.Capture
     file.write_text("mode: observe\n")
     assert cli.main(["config", "check", str(file)]) == 0
     assert cli.main(["config", "check", str(tmp_path / "none.yaml")]) == 2
+
+
+def test_config_check_warns_of_a_token_that_everybody_can_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token, file = tmp_path / "token", tmp_path / "config.yaml"
+    token.write_text("secret")
+    file.write_text(f"serve: {{token_file: {token}}}\n")
+
+    for mode, warned in ((0o644, True), (0o640, False), (0o600, False)):
+        token.chmod(mode)
+        assert cli.main(["config", "check", str(file)]) == 0
+        said = capsys.readouterr()
+        assert said.out == f"{file}: ok\n"
+        told = f"warning: serve.token_file: {token}: everybody on this machine can read the token (mode 0644)"
+        assert (told in said.err, bool(said.err)) == (warned, warned)
+
+    token.unlink()  # as where the configuration of another machine is checked
+    assert cli.main(["config", "check", str(file)]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_a_configuration_that_cannot_be_used_stops_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 from unittest import mock
 
+import pytest
+
 from edgeagent import daemon
+from edgeagent.agent import Agent, Options
 from edgeagent.config import Config
 from edgeagent.errors import ConfigError
 from tests.faults.conftest import until
 from tests.unit.factories import config
+from tests.unit.serve.states import PLAN
 
 if TYPE_CHECKING:
-    from edgeagent.agent import Agent
+    from pathlib import Path
+
     from edgeagent.status import Status
 
 OLD, NEW = Config(), config("mode: observe")
@@ -25,8 +32,8 @@ class Reloads:
     """Reloads under way. ``load`` waits for ``go`` each time; ``at_once`` is the most that ran at a time."""
 
     def __init__(self, *answers: Config | ConfigError) -> None:
-        self.agent = SimpleNamespace(config=OLD)
-        self.status = SimpleNamespace(reload_ok=True)
+        self.agent = SimpleNamespace(config=OLD, wake=mock.Mock())
+        self.status = SimpleNamespace(refused=())
         self.notifier = mock.Mock()
         self.wanted = asyncio.Event()
         self.go = threading.Semaphore(0)
@@ -88,10 +95,46 @@ async def test_a_mistake_is_noted_and_the_next_one_can_be_right() -> None:
     reloads.go.release(2)
     reloads.wanted.set()
     await until(lambda: len(reloads.told) == 2)
-    assert (reloads.agent.config, reloads.status.reload_ok) == (OLD, False)
+    assert (reloads.agent.config, reloads.status.refused) == (OLD, ("policy.grace: wrong",))
 
     reloads.wanted.set()
     await until(lambda: len(reloads.told) == 4)
 
-    assert (reloads.agent.config, reloads.status.reload_ok) == (NEW, True)
+    assert (reloads.agent.config, reloads.status.refused) == (NEW, ())
+    # What is shown follows at once, a mistake too.
+    assert reloads.agent.wake.call_count == 2
     reloads.task.cancel()
+
+
+def test_the_line_of_status_has_the_board_what_is_published_and_the_mode() -> None:
+    assert daemon.sentence(None) == ""
+    assert daemon.sentence(PLAN) == "jetson, edgeagent.dev/gpu-memory 5303Mi, mode enforce"
+    assert daemon.sentence(replace(PLAN, observe="configured")).endswith("Mi, mode observe")
+    unlisted = replace(PLAN, node=replace(PLAN.node, capacity={}))
+    assert daemon.sentence(unlisted) == "jetson, no capacity, mode enforce"
+
+
+SLOW = config("sampling: {interval: 600s, fast: 1s, max_age: 1200s}")
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Agent:
+    """Reads its board every ten minutes."""
+    options = Options(host_root=tmp_path, nvml_replay=tmp_path / "none.json")
+    return Agent(options, SLOW, clock=time.monotonic, wall=time.time)
+
+
+async def test_a_cycle_that_was_asked_for_does_not_wait_for_the_next_reading(slow: Agent) -> None:
+    stop, modes = asyncio.Event(), list[str]()
+
+    def shown(agent: Agent) -> None:
+        assert agent.plan
+        modes.append(agent.plan.observe)
+        if len(modes) == 1:
+            agent.config = replace(SLOW, mode="observe")
+            agent.wake()
+        else:
+            stop.set()
+
+    await asyncio.wait_for(slow.run(stop, shown), 60)
+    assert modes[-1] == "mode: observe is configured"

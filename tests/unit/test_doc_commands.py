@@ -512,3 +512,14 @@ def test_the_kustomization_for_prometheus_leaves_out_what_the_operator_alone_kno
         assert (folder / path / "kustomization.yaml").is_file()
     assert yaml.safe_load(patch["patch"])["$patch"] == "delete"
     assert patch["target"] == {"kind": "PodMonitor"}
+
+
+def test_no_page_installs_an_extra_from_an_index_that_does_not_have_the_program() -> None:
+    for path in PAGES:
+        for said in re.findall(r"pip install [^\n]*edgeagent\[[^\n]*", path.read_text()):
+            assert "--no-index" in said, f"{path}: {said}"
+
+
+def test_no_environment_is_made_where_a_checkout_lies() -> None:
+    # git clone makes ~/edgeagent, and a virtual environment of that name would be written into it.
+    assert [path for path in PAGES if re.search(r"venv ~/edgeagent(\s|$)", path.read_text())] == []

@@ -266,7 +266,7 @@ def test_what_may_not_be_read_is_one_line_and_exit_code_2(
     assert history(tmp_path) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == f"edgeagent: {tmp_path / place}: Permission denied\n"
+    assert captured.err == f"edgeagent: {tmp_path / place}: Permission denied; run it as root\n"
 
 
 @pytest.mark.parametrize(

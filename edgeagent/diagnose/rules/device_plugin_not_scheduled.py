@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from edgeagent.facts import Finding, NodeFacts, Placement, PodFacts, Severity, Term
     from edgeagent.facts.diagnosis import ClusterLook, DaemonSetFacts
 
-_FIXED = ("kubernetes.io/", "beta.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/")
-"""Labels by which Kubernetes itself says what a node is: none to be set by hand."""
+_FIXED = ("kubernetes.io/", "beta.kubernetes.io/", "node.kubernetes.io/", "topology.kubernetes.io/", "metadata.name")
+"""Labels by which Kubernetes itself says what a node is, and its name: none to be set by hand."""
 _FOUND = "feature.node.kubernetes.io/"
 """Labels that node-feature-discovery sets, and takes away again."""
 _PRESENT = "nvidia.com/gpu.present"

@@ -111,12 +111,13 @@ def _crashes(one: ContainerFacts) -> bool:
 def _handler(seen: Collected, pod: PodFacts) -> str | None:
     """The runtime that its containers get; None where that is told elsewhere, or not known."""
     if pod.runtime_class is None:
-        return seen.host.containerd.default or "runc"
+        default = seen.host.containerd.default or "runc"
+        return default if seen.host.containerd.has(default) else None
     classes = seen.cluster.runtime_classes.items
     if classes is None:
         return pod.runtime_class if pod.runtime_class in seen.host.containerd.runtimes else None
     handler = next((one.handler for one in classes if one.name == pod.runtime_class), None)
-    return handler if handler in seen.host.containerd.runtimes else None
+    return handler if handler and seen.host.containerd.has(handler) else None
 
 
 def _evidence(seen: Collected, pod: PodFacts) -> tuple[str, ...]:

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from edgeagent.facts import Finding, KubeletSettings
 
 
+_BY_HAND = (
+    "Add to a file in /etc/rancher/k3s/config.yaml.d, and restart K3s:\n"
+    "kubelet-arg+:\n"
+    f'  - "eviction-hard=memory.available<256Mi,{messages.KUBELET_DEFAULTS}"'
+)
+
+
 def look(seen: Collected) -> Iterator[Finding]:
     """Of K3s alone: another kubelet has a threshold by default."""
     kubelet = seen.facts.host.kubelet
@@ -30,7 +37,7 @@ def look(seen: Collected) -> Iterator[Finding]:
             else "K3s' configuration, its unit and kubelet.conf.d: no eviction-hard with memory.available",
             *kubelet.problems,
         ),
-        remedy=messages.kubelet_args(pool) if pool else RULE.remedy,
+        remedy=messages.kubelet_args(pool) if pool else _BY_HAND,
         certainty="suspected" if kubelet.problems else "certain",
     )
 
@@ -53,11 +60,8 @@ RULE = Rule(
     "precedence",
     matters="K3s sets thresholds for disks only, and reserves nothing. The kernel's OOM killer then chooses among all "
     "processes of the node, K3s and the agent included.",
-    remedy="Where edgeagent runs as a service, let it write the reserves, and restart K3s:\n"
-    "sudo edgeagent install --k3s-reserves\n"
-    "By hand, add to a file in /etc/rancher/k3s/config.yaml.d:\n"
-    "kubelet-arg+:\n"
-    f'  - "eviction-hard=memory.available<256Mi,{messages.KUBELET_DEFAULTS}"',
+    remedy="Where edgeagent is a service, and CPU and GPU share one memory, `sudo edgeagent install --k3s-reserves` "
+    f"writes it, for K3s to read when it starts. Else: {_BY_HAND[0].lower()}{_BY_HAND[1:]}",
     look=look,
     event="",
 )

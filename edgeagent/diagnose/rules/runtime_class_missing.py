@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from edgeagent.diagnose import advice
 from edgeagent.diagnose.collected import pod_subject
 from edgeagent.diagnose.rule import Rule
-from edgeagent.diagnose.rules.runtime_default_undefined import BUILT_IN
 
 if TYPE_CHECKING:
     from edgeagent.diagnose.collected import ClusterSeen, Collected
@@ -98,7 +97,7 @@ def _none_for_gpu(seen: Collected, usable: tuple[str, ...]) -> Iterator[Finding]
     if not seen.has_gpu or not usable or used.default in usable or by_cdi or seen.host.external == "docker":
         return
     handlers = {one.name: one.handler for one in classes}
-    if handlers.get(NVIDIA, "runc") not in (*used.runtimes, *BUILT_IN):
+    if not used.has(handlers.get(NVIDIA, "runc")):
         return  # it is there, and leads nowhere: runtime-handler-unknown tells that
     if not any(handler in usable for handler in handlers.values()):
         free = f"{usable[0]}-gpu" if usable[0] in handlers else usable[0]

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from edgeagent.diagnose.collected import Collected
     from edgeagent.facts import Finding
 
-BUILT_IN = ("runc", "io.containerd.runc.v2")
-"""Runtimes that are there without being configured."""
-
 
 def look(seen: Collected) -> Iterator[Finding]:
     """Fatal for every pod, so it is told on a node without a GPU too."""
@@ -27,7 +24,7 @@ def look(seen: Collected) -> Iterator[Finding]:
             evidence=(used.problem,),
             remedy=_remedy(seen, f"Set {used.twice} once"),
         )
-    elif used.default is not None and used.default not in used.runtimes and used.default not in BUILT_IN:
+    elif used.default is not None and not used.has(used.default):
         yield RULE.finding(
             seen.node_subject,
             f"{fails}: the default runtime {used.default} of {used.path} is not defined there.",
@@ -40,10 +37,12 @@ def look(seen: Collected) -> Iterator[Finding]:
 
 
 def _remedy(seen: Collected, what: str) -> str:
-    templates = [one.path for one in seen.host.templates]
-    where = templates[0] if templates else seen.host.containerd.path
-    option = ", or in K3s' option default-runtime" if seen.host.k3s and not seen.host.external else ""
-    return f"{what}, in {where}{option}. Then: {advice.restart(seen)}"
+    where = seen.host.containerd.path
+    if seen.host.k3s and not seen.host.external:
+        templates = [one.path for one in seen.host.templates]
+        lost = f". What was edited by hand in {where} is lost when K3s starts"
+        where = (templates[0] if templates else "a template of K3s'") + f", or by K3s' option default-runtime{lost}"
+    return f"{what}, in {where}. Then: {advice.restart(seen)}"
 
 
 RULE = Rule(

@@ -11,7 +11,6 @@ from edgeagent.diagnose.collected import pod_subject
 from edgeagent.diagnose.placement import unmet
 from edgeagent.diagnose.rule import Rule
 from edgeagent.diagnose.rules.runtime_class_missing import started
-from edgeagent.diagnose.rules.runtime_default_undefined import BUILT_IN
 
 if TYPE_CHECKING:
     from edgeagent.diagnose.collected import ClusterSeen, Collected
@@ -31,7 +30,7 @@ def look(seen: Collected) -> Iterator[Finding]:
     told = set()
     for pod in seen.pods:
         found = by_name.get(pod.runtime_class or "")
-        if found is None or used.problem or _known(seen, found.handler):
+        if found is None or used.problem or used.has(found.handler):
             continue
         told.add(pod.uid)
         yield RULE.finding(
@@ -46,7 +45,7 @@ def look(seen: Collected) -> Iterator[Finding]:
         )
     yield from _by_events(seen.cluster, [pod for pod in seen.pods if pod.uid not in told])
     found = by_name.get(NVIDIA)
-    if seen.has_gpu and not used.problem and found and _meant_for(seen, found) and not _known(seen, found.handler):
+    if seen.has_gpu and not used.problem and found and _meant_for(seen, found) and not used.has(found.handler):
         yield RULE.finding(
             f"runtimeclass {found.name}",
             f"The RuntimeClass {found.name} exists in the cluster, but this node cannot run its pods: containerd here "
@@ -61,10 +60,6 @@ def across(seen: ClusterSeen) -> Iterator[Finding]:
     for node, pods in sorted(seen.bound.items()):
         there = f"What containerd lacks is told on the node {node}, and how it comes by it:\nsudo edgeagent doctor"
         yield from _by_events(seen.cluster, pods, remedy=there)
-
-
-def _known(seen: Collected, handler: str) -> bool:
-    return handler in seen.host.containerd.runtimes or handler in BUILT_IN
 
 
 def _meant_for(seen: Collected, found: RuntimeClassFacts) -> bool:

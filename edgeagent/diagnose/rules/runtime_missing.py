@@ -25,7 +25,7 @@ def look(seen: Collected) -> Iterator[Finding]:
                 seen.node_subject,
                 f"Whether containerd has an NVIDIA runtime cannot be told: {used.problem}.",
                 evidence=(used.problem,),
-                remedy=f"K3s writes the file when it starts:\n{advice.restart(seen)}",
+                remedy=_written(seen),
                 severity="info",
                 certainty="cannot-tell",
             )
@@ -43,6 +43,15 @@ def look(seen: Collected) -> Iterator[Finding]:
         remedy=advice.configure(seen),
         severity="warning" if users else "error",
     )
+
+
+def _written(seen: Collected) -> str:
+    """Who writes a file that cannot be read: K3s its own one, anything else a person."""
+    path = seen.host.containerd.path
+    if seen.host.external or not seen.host.containerd.problem.startswith(path):
+        return f"Mend that file, and then:\n{advice.restart(seen)}"
+    template = next((f" from {one.path}; look at that first" for one in seen.host.templates), "")
+    return f"K3s writes {path} when it starts{template}:\n{advice.restart(seen)}"
 
 
 RULE = Rule(

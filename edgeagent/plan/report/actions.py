@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from edgeagent.plan.report.background import Background
     from edgeagent.plan.report.style import Style
 
+_ARROW = "    → "
+_SENTENCE = (".", ":")
+"""How a line of a remedy ends that is for people; a command does not."""
 _SEVERITIES: dict[str, Tone] = {"error": "bad", "warning": "warn", "info": ""}
 
 
@@ -80,16 +83,20 @@ def findings(found: Iterable[dict[str, Any]], style: Style) -> Iterator[Line]:
         head = line("  ", Span(f"{item['severity']} {item['id']}", tone))
         yield from wrapped(f"({item['certainty']}, {item['subject']})", style, 6 + len(head[1].text) - 3, head, "dim")
         yield from wrapped(item["summary"], style, 4)
-        for index, row in enumerate(item["remedy"].splitlines()):
-            yield from _remedy(row, "      " if index else "    → ", style)
+        yield from remedy(item["remedy"], style)
 
 
-def _remedy(row: str, head: str, style: Style) -> Iterator[Line]:
-    """A line of the remedy; lines of a file stay as they are, for people to copy."""
-    if row.startswith(" "):
-        yield line(head, row)
-    else:
-        yield from wrapped(row, style, len(head), head)
+def remedy(text: str, style: Style) -> Iterator[Line]:
+    """What to do, for people to copy: commands and lines of files stay whole, and begin in the first column.
+
+    The line that ends a here-document has to be nothing but that word. Sentences are wrapped.
+    """
+    for index, row in enumerate(text.splitlines()):
+        first = "" if index else _ARROW
+        if len(first) + len(row) > style.width and row.endswith(_SENTENCE):
+            yield from wrapped(row, style, len(first), first)
+        else:
+            yield line(first, row)
 
 
 def gaps(background: Background, style: Style) -> Iterator[Line]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeagent.facts import GPU_MILLI
 from edgeagent.plan.fitting.models import KEYS, shown
+from edgeagent.plan.report.head import in_short
 from edgeagent.plan.report.style import BLANK, Line, Span, Tone, heading, line, wrapped
 from edgeagent.quantity import MIB, ceil_mib, human
 
@@ -23,8 +24,7 @@ _WORDS = {key: word for word, key in KEYS.items()}
 
 def fits(document: dict[str, Any], found: Fitting, style: Style) -> Iterator[Line]:
     """Each model, the sum, what would help, and the answer."""
-    board = document["board"]
-    yield from wrapped(f"{board['product'] or 'unknown product'} ({board['kind']})", style, 0, tone="strong")
+    yield from wrapped(in_short(document["board"]), style, 0, tone="strong")
     yield from heading("WOULD IT FIT?")
     room = style.width - _VERDICT - 8 - _SHORTEST
     width = max(min(max(len(place.model.name) for place in found.places), room), 0)

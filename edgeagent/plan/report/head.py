@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgeagent.plan.report.style import Line, Span, Tone, line, wrapped
@@ -25,10 +25,22 @@ _DETAILS = {"soc": "", "module": "", "l4t": "L4T ", "jetpack": "JetPack "}
 _NAME_COLUMN = 12
 
 
+def in_short(shown: Mapping[str, Any]) -> str:
+    """Product and kind of a board in a few words."""
+    product, kind = shown["product"], shown["kind"]
+    if kind == "none":
+        return ", ".join(filter(None, (product, _nameless(kind))))
+    return f"{product or _nameless(kind)} ({kind})"
+
+
+def _nameless(kind: str) -> str:
+    return "no NVIDIA GPU" if kind == "none" else "unknown product"
+
+
 def board(document: dict[str, Any], background: Background, style: Style) -> Iterator[Line]:
     """Product, verdict, signals, devices."""
     shown = document["board"]
-    yield from wrapped(shown["product"] or "unknown product", style, 0, tone="strong")
+    yield from wrapped(shown["product"] or _nameless(shown["kind"]), style, 0, tone="strong")
     details = [f"{title}{shown[name]}" for name, title in _DETAILS.items() if shown[name]]
     yield from _field("kind", f"{shown['kind']}: {_KINDS[shown['kind']]}", style)
     if details:

@@ -186,7 +186,7 @@ function announce(text) {
 
 // --- what is known, and how old it is ------------------------------------------------------
 
-const known = { state: null, perf: 0, wall: 0, config: null, points: [] };
+const known = { state: null, listed: false, perf: 0, wall: 0, config: null, points: [] };
 const link = { state: "wait", since: Date.now(), why: "", retry: 0 };
 
 function elapsed() {
@@ -201,8 +201,10 @@ function maxAge() {
   return found ? Number(found[1]) * { ms: 0.001, s: 1, min: 60, h: 3600 }[found[2] ?? "s"] : DEFAULT_MAX_AGE;
 }
 
-function accept(state) {
-  Object.assign(known, { state, perf: performance.now(), wall: Date.now() });
+function accept(told) {
+  // Pods that are not known are null; that there are none is something else.
+  const state = { ...told, pods: told.pods ?? [] };
+  Object.assign(known, { state, listed: told.pods !== null, perf: performance.now(), wall: Date.now() });
   remember(state);
   render();
 }
@@ -448,6 +450,7 @@ const REASONS = {
   "reading-stale:meminfo": "How much memory is left is not known",
   "reading-stale:nvml": "The GPUs do not tell their health",
   "nvml-stalled": "The GPU driver hangs",
+  "credentials-unusable": "The credentials for the API server cannot be used",
   "cluster-unreachable": "The API server does not answer",
   "view-stale": "The view of the cluster is old",
   "view-incomplete": "The pods of this node are not known yet",
@@ -467,8 +470,9 @@ function notices(state) {
   }));
   if (state.old) found.unshift({ key: "old", level: "error", ...oldWords(state) });
   for (const warning of state.board?.warnings ?? []) found.push({ key: `w:${warning}`, level: "info", name: "Board", words: warning });
-  if (known.config && !known.config.last_reload_ok) {
-    const words = "the files were changed to something that cannot be used; the last good ones are in force";
+  if (state.config && !state.config.last_reload_ok) {
+    const why = state.config.problems.join("; ");
+    const words = `the files were changed to something that cannot be used; the last good ones are in force: ${why}`;
     found.push({ key: "reload", level: "warning", name: "Configuration", words });
   }
   return found;
@@ -779,7 +783,7 @@ function renderPods(state) {
 function noPods(state) {
   if (!state.board) return "Not known yet.";
   if (standalone(state)) return "No cluster: the agent has found no credentials for one, so it knows no pods. Who holds GPU memory is all told as system or unattributed.";
-  if (state.ready.reasons.some((reason) => /^(cluster-|view-|node-name)/.test(reason.name))) return "The pods of this node are not known: see above.";
+  if (!known.listed || state.ready.reasons.some((reason) => /^(cluster-|view-|node-name)/.test(reason.name))) return "The pods of this node are not known: see above.";
   return "No pod runs on this node.";
 }
 

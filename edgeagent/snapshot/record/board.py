@@ -7,7 +7,8 @@ import os
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
 from edgeagent.cluster import node as nodes
 from edgeagent.snapshot.record import taking, verify, writing
@@ -16,12 +17,12 @@ from edgeagent.snapshot.record.identity import identity
 from edgeagent.snapshot.record.redact import Redactor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from edgeagent.config import Config
     from edgeagent.host.files import Files
     from edgeagent.snapshot.live import Source
     from edgeagent.snapshot.record.taking import Sample
+
+_NAMELESS = Path("-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +37,18 @@ class Recorded:
     """Parts of the explain document that say other things of the snapshot than of the board; there should be none."""
 
 
-def record(target: Path, config: Config, source: Source, *, frames: int = 1, every: float = 0.0) -> Recorded:
-    """Writes a snapshot of the board to ``target``, a folder or a ``.tar.gz``: one sample, or ``frames`` of them.
+def record(target: Path | BinaryIO, config: Config, source: Source, *, frames: int = 1, every: float = 0.0) -> Recorded:
+    """Writes a snapshot of the board to ``target``: one sample, or ``frames`` of them.
 
-    ``every``: seconds from one sample to the next.
+    ``target``: a folder or a ``.tar.gz``, or a stream that gets the content of the latter. ``every``: seconds from one
+    sample to the next.
 
     Raises:
         InputError: ``target`` exists or cannot be written, or the board cannot be found. Nothing is left behind.
         ClusterError: the API server could not be asked.
     """
-    writing.check(target)
+    if isinstance(target, Path):
+        writing.check(target)
     files, nvml = source.open()
     times = [every * number for number in range(frames)]
     try:
@@ -54,8 +57,12 @@ def record(target: Path, config: Config, source: Source, *, frames: int = 1, eve
     finally:
         files.close()
     found = entries(redactor, config, samples)
-    differing = verify.differences(config, samples[0], target, found)
-    writing.write(target, found, samples[0].wall)
+    if isinstance(target, Path):
+        differing = verify.differences(config, samples[0], target, found)
+        writing.write(target, found, samples[0].wall)
+    else:
+        differing = verify.differences(config, samples[0], _NAMELESS, found)
+        target.write(writing.archive(found, samples[0].wall))
     contents = [entry for entry in found.values() if isinstance(entry, bytes)]
     return Recorded(
         files=len(contents),

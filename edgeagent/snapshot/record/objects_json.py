@@ -23,6 +23,7 @@ Json = dict[str, Any]
 _HOST_NAME = "kubernetes.io/hostname"
 _STATIC = "kubernetes.io/config."
 """Annotations of static pods: by the hash of its manifest such a pod is known on the node."""
+_NODE_FIELD = "metadata.name"
 _KNOWN_LABELS = (PREFIX, "nvidia.com/", "kubernetes.io/arch", "kubernetes.io/os", _HOST_NAME)
 _CONDITION = ("type", "status", "reason")
 _WORDS = frozenset({"phase", "restartPolicy", "kind", "type", "status", "reason", "operation"})
@@ -71,6 +72,9 @@ def pod(redactor: Redactor, found: Mapping[str, Any], *, bound: bool = True) -> 
         image = _known_image(str(container.pop("image", None) or ""))
         container.update({"image": image} if image else {})
     redacted: Json = _redacted(redactor, kept)
+    selector = kept["spec"].get("nodeSelector") or {}
+    if not bound and _HOST_NAME in selector:
+        redacted["spec"]["nodeSelector"][_HOST_NAME] = _node_name(redactor, str(selector[_HOST_NAME]))
     return redacted
 
 
@@ -168,6 +172,8 @@ def _redacted(redactor: Redactor, value: Any, key: str = "") -> Any:
         # The scheduler's words are kept. Others' may be the end of a container's log, or name a registry.
         silent = key not in _OPEN and value.get("type") != "PodScheduled"
         told = {name: _telling(below) if silent and name == "message" else below for name, below in value.items()}
+        if value.get("key") in (_HOST_NAME, _NODE_FIELD):  # a requirement of node affinity
+            told["values"] = [_node_name(redactor, str(one)) for one in value.get("values") or ()]
         return {
             rename(name): _redacted(redactor, below, name)
             for name, below in told.items()
@@ -178,6 +184,11 @@ def _redacted(redactor: Redactor, value: Any, key: str = "") -> Any:
     if not isinstance(value, str) or key in _WORDS or key in _TIMES:
         return value
     return NODE if key in ("nodeName", _HOST_NAME) else redactor.text(value)
+
+
+def _node_name(redactor: Redactor, name: str) -> str:
+    """This node's new name, or one for all others: where a pod may run is kept."""
+    return NODE if redactor.text(name).partition(".")[0] == NODE else "another-node"
 
 
 class _Noted(Mapping[str, Any]):

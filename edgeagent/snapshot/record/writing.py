@@ -43,7 +43,7 @@ def write(target: Path, entries: Mapping[str, Entry], taken: float) -> None:
     beside = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         if target.name.endswith(ARCHIVE):
-            beside.write_bytes(_archive(entries, taken))
+            beside.write_bytes(archive(entries, taken))
         else:
             _folder(beside, entries)
         check(target)
@@ -76,8 +76,8 @@ def _folder(top: Path, entries: Mapping[str, Entry]) -> None:
             path.write_bytes(entry)
 
 
-def _archive(entries: Mapping[str, Entry], taken: float) -> bytes:
-    """Owners and times of the files are nobody's."""
+def archive(entries: Mapping[str, Entry], taken: float) -> bytes:
+    """A ``.tar.gz`` of ``entries``; owners and times of the files are nobody's. ``taken``: Unix time."""
     content = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=content, mtime=int(taken)) as packed,

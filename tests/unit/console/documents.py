@@ -47,6 +47,7 @@ STATE: Json = {
     "version": "0.1.0",
     "started": "2026-11-27T18:00:00.000Z",
     "cluster": {"complete": True, "view_age_seconds": 0.0, "error": ""},
+    "config": {"digest": "0f8c2d5e", "last_reload_ok": True, "problems": []},
     "mode": "enforce",
     "observe_because": "",
     "ready": {"status": "ok", "reasons": []},
@@ -189,7 +190,7 @@ def unsampled(*reasons: tuple[str, str]) -> Json:
         host=None,
         pools=[],
         bars=[],
-        pods=[],
+        pods=None,
         plan=None,
         findings=[],
     )

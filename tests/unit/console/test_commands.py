@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from edgeagent import cli, console
+from edgeagent import config as config_module
 from edgeagent.cli import top
+from edgeagent.config import Config, Reserves, Serve, Tls, plain
 from edgeagent.console.podtable import ORDERS
 from edgeagent.console.summary import summary
 
@@ -109,7 +111,7 @@ def test_another_machines_board_is_not_read(capsys: Capture) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_a_live_page_without_the_extra_says_what_to_do_for_each_way_of_installing(
+def test_without_the_extra_a_terminal_gets_one_page_and_a_hint(
     server: Agent, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
@@ -117,12 +119,73 @@ def test_a_live_page_without_the_extra_says_what_to_do_for_each_way_of_installin
     monkeypatch.delattr(console, "screen", raising=False)
     monkeypatch.setattr(top, "_draws", lambda: True)
 
-    assert cli.main(["top", "--address", server.address]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    ways = ("Debian package", "offline bundle", "pip install 'edgeagent[top]'", "container image", "top --once")
-    assert [way for way in ways if way not in said] == []
+    assert cli.main(["top", "--address", server.address]) == 0
+    said = capsys.readouterr()
+    assert "shop/llm" in said.out
+    assert said.err.count("\n") == 1
+    ways = ("Debian package", "offline bundle", "pip install '.[top]'", "pip install './FILE.whl[top]'")
+    assert [way for way in ways if way not in said.err] == []
+
     assert cli.main(["top", "--once", "--address", server.address]) == 0
+    assert capsys.readouterr().err == ""
+
+
+TYPO = "polcy: {grace: 10s}\nserve: {bind: '127.0.0.1:1'}\n"
+
+
+@pytest.mark.parametrize("command", [["status"], ["top", "--once"], ["budgets"]], ids=lambda words: words[0])
+def test_a_mistake_in_the_configuration_does_not_hide_the_agent_that_runs(
+    server: Agent, tmp_path: Path, capsys: Capture, command: list[str]
+) -> None:
+    (tmp_path / "address").write_text(f"{server.address}\n")
+    config = tmp_path / "config.yaml"
+    config.write_text(TYPO)
+    here = [*command, "--runtime-dir", str(tmp_path), "--config", str(config)]
+
+    assert cli.main(here) == 0
+    said = capsys.readouterr()
+    assert said.out
+    assert said.err == (f"edgeagent: warning: {config}: unknown key polcy; the nearest known key is policy\n")
+
+    # Where no agent runs, nobody else has a better one.
+    (tmp_path / "address").unlink()
+    assert cli.main(here) == 2
+    assert f"{config}: unknown key polcy" in capsys.readouterr().err
+
+
+def test_what_is_right_of_a_wrong_configuration_is_used(server: Agent, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "address").write_text(f"{server.address}\n")
+    (tmp_path / "config.yaml").write_text(f"polcy: 1\nserve: {{token_file: {tmp_path / 'token'}}}\n")
+
+    # It is not there, so it was looked for.
+    assert cli.main(["status", "--runtime-dir", str(tmp_path), "--config", str(tmp_path / "config.yaml")]) == 2
+    assert f"{tmp_path / 'token'}: the token cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["explain", "doctor"])
+def test_the_board_is_explained_with_what_the_agent_has_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture, command: str
+) -> None:
+    monkeypatch.setattr(config_module, "DEFAULT_FILE", tmp_path / "config.yaml")
+    monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path))
+    (tmp_path / "config.yaml").write_text(TYPO)
+    asked = [command, "--host-root", str(ORIN), "--format", "json"]
+
+    assert cli.main(asked) == 2
+    assert "unknown key polcy" in capsys.readouterr().err
+
+    good = Config(mode="observe", reserves=Reserves(os=1024**3), serve=Serve(tls=Tls(cert="/a", key="/b")))
+    with agent({"config": {"digest": "", "values": plain(good)}}) as running:
+        (tmp_path / "address").write_text(f"{running.address}\n")
+        assert cli.main(asked) in (0, 1)
+    said = capsys.readouterr()
+    assert said.err.splitlines() == [
+        f"edgeagent: warning: {tmp_path / 'config.yaml'}: unknown key polcy; the nearest known key is policy",
+        "edgeagent: warning: what the running agent has in force is used in its place",
+    ]
+    if command == "explain":
+        (pool,) = json.loads(said.out)["pools"]
+        assert {"name": "os", "bytes": 1024**3, "origin": "config"} in pool["reserves"]
 
 
 def test_the_orders_of_the_option_are_those_of_the_table() -> None:

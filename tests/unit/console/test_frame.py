@@ -144,8 +144,18 @@ def test_what_happened_last_comes_first_and_once() -> None:
     assert "told again" not in page(state())
 
 
+def test_pods_that_are_not_known_are_not_none() -> None:
+    waiting = {"complete": False, "view_age_seconds": None, "error": ""}
+
+    assert "PODS  not known: no cluster is asked" in page(state(pods=None, cluster=None))
+    assert "PODS  not known: own pods were not listed yet" in page(state(pods=None, cluster=waiting))
+    assert rows(page(state(pods=[])), "PODS")[1] == "  none"
+
+
 def test_findings_that_ask_for_somebody_are_shown() -> None:
     text = page(state())
+
+    assert "FINDINGS  sudo edgeagent doctor says what to do" in text
 
     assert "  error runtime-class-missing: there is no RuntimeClass nvidia" in text
     assert "cgroup-v1" not in text
@@ -206,7 +216,7 @@ def test_observing_says_why_nobody_is_evicted() -> None:
 
 
 def test_without_an_agent_nothing_happens_next() -> None:
-    text = page(state(mode=None, node=None, pods=[]), agent=False, trouble="nobody answers")
+    text = page(state(mode=None, node=None, cluster=None, pods=None), agent=False, trouble="nobody answers")
 
     assert "NO AGENT  nobody answers" in text
     assert "NEXT" not in text

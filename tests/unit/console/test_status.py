@@ -59,25 +59,55 @@ def test_ten_lines_say_how_it_is() -> None:
         "memory     700 MiB usable, floor 128 MiB, no pressure",
         "pods       3, shop/llm over its budget, shop/odd not known",
         "decision   20 min ago: evicted shop/chat: GPU memory 3.22 GiB exceeds the budget of 3.00 GiB",
-        "findings   1 error, 1 info",
+        "findings   1 error, 1 info; sudo edgeagent doctor says what to do",
         "cluster    the view is current",
     ]
 
 
 def test_what_is_not_known_is_neither_zero_nor_none() -> None:
     document = unsampled(("first-reading", "the board was not read completely yet"))
-    document.update(mode=None, started=None, incidents=[], cluster=None, node=None)
+    document.update(mode=None, started=None, incidents=[], cluster=None, node=None, config=None)
     found, text = summary(document, "x:1"), page(document)
 
     assert (found["ready"], found["pods"], found["findings"], found["board"]) == (False, None, None, None)
     assert (found["usable_bytes"], found["pressure"], found["pools"]) == (None, None, [])
     assert row(text, "agent") == "edgeagent 0.1.0, 127.0.0.1:9843"
     assert row(text, "ready") == "no: first-reading: the board was not read completely yet"
-    for name in ("board", "mode", "pods", "findings"):
+    assert row(text, "pods") == "not known: the board was not read lately"
+    for name in ("board", "mode", "findings"):
         assert row(text, name) == "not known"
     assert row(text, "memory") == "unknown usable, floor unknown, whether there is pressure is not known"
     assert row(text, "decision") == "none is kept"
     assert row(text, "cluster") == "none is asked: standalone"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "why"),
+    [
+        (None, "no cluster is asked"),
+        ({"complete": False, "view_age_seconds": None, "error": ""}, "own pods were not listed yet"),
+    ],
+)
+def test_pods_that_are_not_known_are_not_none(cluster: dict[str, Any] | None, why: str) -> None:
+    document = state(pods=None, cluster=cluster)
+
+    assert (summary(document, "x:1")["pods"], summary(document, "x:1")["not_well"]) == (None, [])
+    assert row(page(document), "pods") == f"not known: {why}"
+    assert row(page(state(pods=[])), "pods") == "0"
+
+
+def test_a_configuration_that_was_refused_is_told_and_only_that() -> None:
+    problems = ["config.yaml: unknown key polcy; the nearest known key is policy", "config.yaml: mode: wrong"]
+    document = state(config={"digest": "0f8c2d5e", "last_reload_ok": False, "problems": problems})
+
+    assert row(page(document, Style(width=200)), "config") == f"last change refused: {'; '.join(problems)}"
+    assert "\nconfig " not in page(state())
+
+
+def test_only_findings_that_ask_for_somebody_name_the_doctor() -> None:
+    (_, info) = state()["findings"]
+
+    assert row(page(state(findings=[info])), "findings") == "1 info"
 
 
 def test_a_pool_whose_size_is_stale_has_no_reserves_to_tell() -> None:

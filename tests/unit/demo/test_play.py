@@ -160,3 +160,12 @@ def test_a_host_root_with_something_in_it_is_left_alone(tmp_path: Path, capsys: 
     assert cli.main(["demo", "--host-root", str(tmp_path)]) == 2
     assert re.search("has to be empty", capsys.readouterr().err)
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_the_end_says_where_to_look_in_a_browser(keep: bool) -> None:  # noqa: FBT001 (a parameter of the cases)
+    out = io.StringIO()
+    play._sum_up(Narrator(out, {}), "127.0.0.1:9843", keep=keep)  # noqa: SLF001 (what the story ends with)
+
+    assert ("open http://127.0.0.1:9843/ in a browser" in out.getvalue()) is keep
+    assert "in a browser" in " ".join(out.getvalue().split())

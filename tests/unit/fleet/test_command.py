@@ -319,7 +319,10 @@ def test_without_the_extra_one_line_says_how_to_get_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "edgeagent: fleet needs the extra operator: pip install 'edgeagent[operator]'\n"
+    assert done.stderr == (
+        "edgeagent: fleet needs the extra operator: pip install '.[operator]' in the checkout, "
+        "or with the wheel's file: pip install './FILE.whl[operator]'\n"
+    )
 
 
 def test_the_client_is_loaded_when_the_command_runs_and_not_before() -> None:

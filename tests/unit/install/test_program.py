@@ -118,3 +118,18 @@ def test_it_is_the_installation_that_runs_the_command(monkeypatch: pytest.Monkey
     monkeypatch.setattr(program, "unusable", lambda _parts, _root: "")
 
     assert program.find(HERE) == str(Path(sysconfig.get_path("scripts")) / "edgeagent")
+
+
+def test_how_it_is_called_from_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program_file, other = tmp_path / "venv/edgeagent", tmp_path / "other/edgeagent"
+    for file in (program_file, other):
+        file.parent.mkdir()
+        file.touch(mode=0o755)
+    folder = tmp_path / "path"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    assert program.called(str(program_file)) == str(program_file)
+
+    (folder / "edgeagent").symlink_to(program_file)
+    assert program.called(str(program_file)) == "edgeagent"
+    assert program.called(str(other)) == str(other)

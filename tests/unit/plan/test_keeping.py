@@ -19,6 +19,7 @@ from tests.unit.factories import (
     CARD_UUID,
     GIB,
     MIB,
+    NO_RUNTIME,
     Held,
     Run,
     Scene,
@@ -419,3 +420,16 @@ def test_a_breach_of_the_future_is_not_believed() -> None:
     """An owner would never be forgotten."""
     assert keeping.restored(document(1000.0), BOOT, 999.0).ignored == "it has times that cannot be"
     assert keeping.restored(document(1000.0), BOOT, 1000.0).ignored == ""
+
+
+def test_a_pod_that_was_seen_using_the_gpu_is_remembered_for_this_boot_alone() -> None:
+    """``ai-capable`` rests on it where the configuration of containerd cannot be read."""
+    run = Run()
+    run.step(Scene(runtime=NO_RUNTIME, pods=(pod("a", GIB),), held={"a": Held(gpu=GIB)}))
+    document = keeping.kept(run.state, BOOT)
+    calm = Scene(runtime=NO_RUNTIME)
+    assert decided(again(document), calm, 22.0).gpu_path.proven is True
+    assert decided(again(document, REBOOTED), calm, 22.0).gpu_path.proven is None
+    # A board that does not tell its boot may have been started anew.
+    unknown = BOOT._replace(boot_id=None)
+    assert decided(again(document, unknown), calm, 22.0).gpu_path.proven is None

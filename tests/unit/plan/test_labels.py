@@ -206,7 +206,7 @@ def test_a_device_that_sleeps_proves_nothing() -> None:
 def test_without_a_gpu_there_is_no_way_to_one() -> None:
     files = BoardFiles(arch="x86_64", pci_listed=True, pci_displays=0)
     scene = Scene(files=files, nvml=ABSENT, runtime=RUNTIME)
-    assert told(scene) == (False, "This board has no NVIDIA GPU.")
+    assert told(scene) == (False, "No NVIDIA GPU was found on this board.")
 
 
 def test_of_a_board_that_cannot_be_read_nothing_is_told() -> None:

@@ -13,7 +13,9 @@ from edgeagent.plan import explain, report
 from edgeagent.plan.decide import decide
 from edgeagent.plan.fitting import answer, models
 from edgeagent.plan.fitting.fit import fit as fitted
-from edgeagent.plan.report import Style
+from edgeagent.plan.report import Style, actions
+from edgeagent.plan.report.head import in_short
+from edgeagent.plan.report.style import render
 from edgeagent.plan.state import State
 from edgeagent.plan.types import Kill
 from edgeagent.snapshot import recording, replay
@@ -140,7 +142,31 @@ def test_a_pool_that_gave_away_too_much(tmp_path: Path) -> None:
         ["free to request", "0.0 MiB"],
         ["! overcommitted by", "1084.1 MiB", "pods have booked more than there is"],
     ]
-    assert '        - "system-reserved=memory=768Mi"' in text.splitlines()
+    # as it stands in a file, for people to copy
+    assert '  - "system-reserved=memory=768Mi"' in text.splitlines()
+
+
+def test_commands_of_a_remedy_can_be_copied() -> None:
+    words = "Make it, " + "and then see " * 10 + "what is there:"
+    long = "kubectl annotate" + " key=value" * 12
+    remedy = f"{words}\nkubectl apply -f - <<EOF\nkind: RuntimeClass\nEOF\n{long}"
+    item = {"severity": "info", "id": "x", "certainty": "certain", "subject": "node", "summary": "", "remedy": remedy}
+    text = render(actions.findings([item], Style()), Style()).splitlines()
+
+    assert text[-4:] == ["kubectl apply -f - <<EOF", "kind: RuntimeClass", "EOF", long]
+    assert max(map(len, text[:-1])) <= 80
+
+
+@pytest.mark.parametrize(
+    ("kind", "product", "said"),
+    [
+        ("none", None, "no NVIDIA GPU"),
+        ("none", "NUC", "NUC, no NVIDIA GPU"),
+        ("jetson", None, "unknown product (jetson)"),
+    ],
+)
+def test_a_machine_without_a_gpu_is_no_unknown_product(kind: str, product: str | None, said: str) -> None:
+    assert in_short({"kind": kind, "product": product}) == said
 
 
 def test_cards(tmp_path: Path) -> None:

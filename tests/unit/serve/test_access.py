@@ -131,6 +131,29 @@ async def test_the_file_is_read_again_when_it_changes(token: Path, caplog: pytes
         await watched.stop()
 
 
+def allow(path: Path, mode: int) -> None:
+    path.chmod(mode)
+
+
+async def test_a_token_that_everybody_can_read_is_told_once_and_used(
+    token: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    allow(token, 0o644)
+    opened = Token(token, poll=0.01)
+    await opened.start()
+    try:
+        assert accepts(opened, "s3cret")
+        await asyncio.sleep(0.1)  # looked at again and again
+        assert caplog.text.count("everybody on this machine can read the token (mode 0644)") == 1
+
+        allow(token, 0o640)
+        await asyncio.sleep(0.5)
+        allow(token, 0o644)
+        await until(lambda: caplog.text.count("everybody on this machine") == 2)
+    finally:
+        await opened.stop()
+
+
 async def test_an_empty_token_file_is_an_error(token: Path) -> None:
     put(token, "\n")
 

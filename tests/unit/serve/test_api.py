@@ -151,6 +151,7 @@ def test_the_configuration_is_told_whole() -> None:
     assert get("config", configured=values)["config"] == {
         "digest": "abc123",
         "last_reload_ok": True,
+        "problems": [],
         "values": values,
     }
 

@@ -54,6 +54,23 @@ CASES: dict[str, tuple[Shown | None, float, list[str], bool]] = {
         ["cluster-unreachable", "view-incomplete", "not-published"],
         False,
     ),
+    # Nobody was asked, so nobody is unreachable.
+    "credentials that cannot be used": (
+        shown(
+            cluster=cluster(
+                node=None,
+                complete=False,
+                fresh_at=NEVER,
+                succeeded_at=None,
+                published=False,
+                unusable="k is not a kubeconfig",
+                error="unusable credentials: k is not a kubeconfig",
+            )
+        ),
+        NOW,
+        ["credentials-unusable", "view-incomplete", "node-name", "not-published"],
+        False,
+    ),
     # The watch is open, so the view is current, whenever the last answer was.
     "quiet cluster": (shown(cluster=cluster(fresh_at=NOW, succeeded_at=NOW - 50)), NOW, [], False),
     "API answers, lists do not": (shown(cluster=cluster(fresh_at=NOW - 11)), NOW, ["view-stale"], False),
@@ -89,9 +106,10 @@ def test_which_checks_fail(state: Shown | None, now: float, failed: list[str], r
             "11 s ago: Permission denied",
         ),
         (shown(cluster=cluster(fresh_at=NOW - 60, succeeded_at=NOW - 60, error="refused")), "60 s ago: refused"),
+        (shown(cluster=cluster(unusable="k is not a kubeconfig")), "k is not a kubeconfig"),
         (shown(cluster=cluster(refused=(Refused(part="evict", code=422, message="policy"),))), "422: policy"),
     ],
-    ids=["stalled", "stale", "unreachable", "refused"],
+    ids=["stalled", "stale", "unreachable", "unusable", "refused"],
 )
 def test_the_message_names_the_cause(state: Shown, said: str) -> None:
     _, body = health.readyz(state, NOW)
@@ -155,6 +173,14 @@ def test_verbose_tells_the_age_of_loops_readings_sample_and_view() -> None:
     }
     assert told["loop-stalled:reconcile"]["message"] == "it has ended, and only a restart brings it back"
     assert told["cluster-unreachable"] == {"ok": True, "message": "the last good answer came 3 s ago"}
+
+
+def test_why_a_cluster_was_never_reached_is_said_once() -> None:
+    never = cluster(complete=False, fresh_at=NEVER, succeeded_at=None, published=False, error="no route to host")
+    told = checks(shown(cluster=never))
+
+    assert told["cluster-unreachable"]["message"] == "no good answer yet: no route to host"
+    assert told["view-incomplete"]["message"] == "own node and own pods were not listed yet"
 
 
 def test_what_is_excluded_does_not_count_and_is_marked() -> None:

@@ -20,7 +20,7 @@ from edgeagent.serve import dashboard, openapi
 from edgeagent.serve.look import Look
 from edgeagent.serve.pages import DOCUMENT as FILE
 from edgeagent.serve.pages import FILES, OPEN, PAGES, STREAM, file
-from edgeagent.serve.shown import Shown
+from edgeagent.serve.shown import ConfigHealth, Shown
 from edgeagent.serve.trail import Trail
 from edgeagent.system import journal
 from tests.unit.plan.test_history import decision, outcome, owed, told
@@ -77,7 +77,8 @@ STATES = {
     "before the first cycle": None,
     "no plan": full(plan=None),
     "old": full(at=NOW - 11),
-    "standalone": full(cluster=None),
+    "standalone": full(cluster=None, plan=replace(PLAN, pods=(), listed=False)),
+    "refused": full(config=ConfigHealth(digest="abc123", refused=("config.yaml: mode: wrong",))),
     **{
         f"stale {name}": full(readings={**READINGS, name: replace(READINGS[name], succeeded_at=NOW - 11)})
         for name in READINGS
@@ -135,7 +136,7 @@ def test_every_answer_is_as_it_says(path: str) -> None:
 
 
 def test_a_full_state_leaves_no_list_empty_so_that_every_part_was_looked_at() -> None:
-    document = json.loads(PAGES["/api/v1/state"](Look(STATES["full"], NOW, WALL))[2])
+    document = json.loads(PAGES["/api/v1/state"](Look(STATES["refused"], NOW, WALL))[2])
 
     empty = {"stale", "vitals.throttle_reasons", "board.warnings", "ready.reasons"}
     assert {where for where in _empty(document, "") if not where.startswith("incidents")} <= empty

@@ -70,12 +70,13 @@ async def test_the_configuration_is_that_in_force(agent: Agent) -> None:
     status = Status(agent)
     before = told("config", status, agent)
     agent.config = replace(agent.config, mode="observe")
-    status.reload_ok = False
+    status.refused = ("policy.grace: wrong",)
     after = told("config", status, agent)
 
     assert (before["values"], after["values"]) == (plain(Config()), plain(Config(mode="observe")))
     assert before["digest"] != after["digest"]
     assert (before["last_reload_ok"], after["last_reload_ok"]) == (True, False)
+    assert (before["problems"], after["problems"]) == ([], ["policy.grace: wrong"])
 
 
 async def test_each_cycle_may_add_a_point_to_the_history(agent: Agent) -> None:

@@ -12,7 +12,7 @@ from edgeagent.plan import explain
 from edgeagent.serve import api, state
 from edgeagent.serve.bars import bars
 from edgeagent.serve.look import Look
-from edgeagent.serve.shown import Shown
+from edgeagent.serve.shown import ConfigHealth, Shown
 from edgeagent.system import journal
 from tests.unit.plan.test_history import decision, outcome
 
@@ -85,7 +85,7 @@ def test_a_sample_that_is_too_old_leaves_its_parts_empty_and_the_others_there() 
         "devices": [],
         "host": None,
         "pools": [],
-        "pods": [],
+        "pods": None,
         "plan": None,
         "findings": [],
     }
@@ -102,9 +102,28 @@ def test_before_the_first_sample_there_is_a_state_too(before: Shown | None) -> N
     document = told(before)
 
     assert list(document) == list(told(shown()))
-    assert (document["board"], document["pods"], document["mode"]) == (None, [], None)
+    assert (document["board"], document["pods"], document["mode"]) == (None, None, None)
     assert document["sample_age_seconds"] is None
     assert document["ready"]["status"] == "unavailable"
+
+
+def test_pods_that_were_not_listed_are_not_known() -> None:
+    unlisted = replace(PLAN, pods=(), listed=False)
+    assert told(shown(plan=unlisted))["pods"] is None
+    assert told(shown(plan=unlisted, cluster=None))["pods"] is None
+    # Listed, and there is none.
+    assert told(shown(plan=replace(PLAN, pods=())))["pods"] == []
+
+
+def test_a_configuration_that_was_refused_is_told_with_the_reason() -> None:
+    refused = ConfigHealth(digest="abc123", refused=("config.yaml: mode: wrong",))
+
+    assert told(shown(config=refused))["config"] == {
+        "digest": "abc123",
+        "last_reload_ok": False,
+        "problems": ["config.yaml: mode: wrong"],
+    }
+    assert told(None)["config"] is None
 
 
 def test_standalone_it_has_no_node() -> None:

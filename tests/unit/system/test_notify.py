@@ -47,6 +47,20 @@ def test_each_message_is_one_datagram(listening: tuple[socket.socket, str]) -> N
     notifier.close()
 
 
+def test_the_line_of_status_is_sent_when_it_changes(listening: tuple[socket.socket, str]) -> None:
+    receiver, name = listening
+    notifier = Notifier({"NOTIFY_SOCKET": name})
+
+    lines = ("jetson, no capacity", "jetson, no capacity", "jetson, 1Mi", "jetson, 1Mi")
+    sent = [notifier.ready(lines[0]), *map(notifier.status, lines)]
+    notifier.stopping()
+
+    assert sent == [True, False, False, True, False]
+    told = [receiver.recv(4096).decode() for _ in range(3)]
+    assert told == ["READY=1\nSTATUS=jetson, no capacity", "STATUS=jetson, 1Mi", "STOPPING=1"]
+    notifier.close()
+
+
 def test_a_reload_says_since_when(listening: tuple[socket.socket, str]) -> None:
     receiver, name = listening
     notifier = Notifier({"NOTIFY_SOCKET": name})

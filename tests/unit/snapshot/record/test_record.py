@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import sys
 import tarfile
 from collections.abc import Callable
 from datetime import datetime, timezone
@@ -68,6 +69,27 @@ def test_nor_in_an_archive(board: list[str], tmp_path: Path) -> None:
         assert {(member.uid, member.gid, member.uname, member.gname) for member in opened} == {(0, 0, "", "")}
     text = repr(archive.load(packed)).lower()
     assert [secret for secret in SECRETS if secret.lower() in text] == []
+
+
+def test_an_archive_goes_to_standard_output_and_words_go_beside_it(
+    board: list[str], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert cli.main(["record", "-", *board]) == 0
+
+    captured = capfdbinary.readouterr()
+    piped = tmp_path / "piped.tar.gz"
+    piped.write_bytes(captured.out)
+    assert cli.main(["record", str(tmp_path / "named.tar.gz"), *board]) == 0
+    assert set(archive.load(piped)) == set(archive.load(tmp_path / "named.tar.gz"))
+    assert b"Look through it before you share it" in captured.err
+
+
+def test_a_terminal_gets_no_archive(board: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert cli.main(["record", "-", *board]) == 2
+
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
 
 
 def test_the_secrets_were_there(board: list[str], capsys: Capture) -> None:
