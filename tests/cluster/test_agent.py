@@ -264,12 +264,23 @@ def test_an_outage_in_mid_breach_costs_at_most_one_eviction_afterwards(
 def test_idle_means_no_writes(control_plane: ControlPlane, hand_node: str, board: Board, namespace: str) -> None:
     model(control_plane, board, hand_node, namespace, "quiet", 4242, 1000)
     wait_capacity(control_plane, hand_node, "5315Mi")
-    time.sleep(2)
+    credential = control_plane.credential_id(hand_node)
+
+    def events() -> list[Any]:
+        return [
+            one.reason
+            for one in control_plane.api.list_event_for_all_namespaces().items
+            if hand_node in one.metadata.name
+        ]
+
+    # There is something to tell here, once: the cluster has no class for the board's runtime.
+    wait_for("the diagnosis told", lambda: "RuntimeClassMissing" in events(), seconds=90)
+    time.sleep(8)  # a round follows each change of the pods by 5 s
     since = datetime.now(timezone.utc)
     for load in range(12):
         board.hold(4242, "quiet", 1000 + load)
         time.sleep(5)
-    assert control_plane.audit(credential=control_plane.credential_id(hand_node), verb=WRITES, since=since) == []
+    assert control_plane.audit(credential=credential, verb=WRITES, since=since) == []
 
 
 def test_a_restart_repeats_nothing_and_leaves_the_values_on_the_node(

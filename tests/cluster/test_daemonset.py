@@ -371,7 +371,7 @@ def test_the_commands_of_the_page_reach_the_agent_in_its_pod(scene: DaemonScene,
     page = "docs/how-to/run-as-a-daemonset.md"
     lines = [line.text for line in LINES if line.page == page and among(LEFT_OUT[page], line.text)]
     (pod,) = [line.text for line in LINES if line.page == page and line.text.startswith("pod=")]
-    log, check, explain, history, forward, *curls = lines
+    log, check, explain, doctor, record, history, forward, *curls = lines
     scene.deploy()
     agent = scene.wait_ready()
     (tmp_path / "reader").mkdir()
@@ -385,6 +385,9 @@ def test_the_commands_of_the_page_reach_the_agent_in_its_pod(scene: DaemonScene,
         assert f"INFO node {scene.node.name}, as " in told.out, told
         assert reader.type(check).out == "/dev/stdin: ok\n"
         assert "jetson: CPU and GPU share one memory" in reader.type(explain).out
+        assert "Looked at: " in reader.type(doctor).out
+        assert reader.type(record).code == 0
+        assert (reader.folder / "board.tar.gz").stat().st_size > 0
         assert reader.type(history).code == 0
         # In one shell, because the first of them goes on beside the others.
         wait = f"until curl -s -o /dev/null http://127.0.0.1:{reader.port}/livez; do sleep 0.1; done"

@@ -356,7 +356,7 @@ def test_without_an_api_server_the_culprits_processes_are_killed_and_its_neighbo
             wait_ended(pid)
         wait_for("both counted", lambda: killed() == len(guilty))
         # The memory does not come back, and nobody else is over a budget: nobody else is killed.
-        finding = 'edgeagent_findings{id="memory-critical",severity="error",certainty="certain"}'
+        finding = 'edgeagent_findings{certainty="certain",id="memory-critical",severity="error"}'
         wait_for("that there is nobody to kill", lambda: metric(agent, finding) == 1)
         wait_cycles(agent, 10)
         assert killed() == len(guilty)

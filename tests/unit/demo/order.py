@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgeagent.cluster import looking
 from edgeagent.demo.apiserver import Request
 from edgeagent.demo.setting import AGENT, SCRIPT
 
@@ -105,8 +106,10 @@ def the_neighbour_is_never_touched(order: Order) -> None:
 
 def nothing_that_the_agent_sends_is_refused(order: Order) -> None:
     answers = [(one.method, one.path, one.status) for one in order.requests if one.user == AGENT]
+    # A node may not list what only a diagnosis would like to see, and is told so.
+    lists = [("GET", path, 403) for path, _ in (looking.DAEMON_SETS, looking.EVENTS, looking.PODS)]
 
-    assert [answer for answer in answers if answer[2] >= 400] == []
+    assert [answer for answer in answers if answer[2] >= 400 and answer not in lists] == []
 
 
 ALL = (
