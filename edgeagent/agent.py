@@ -14,6 +14,7 @@ import random
 import socket
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,6 +111,8 @@ class Agent:
         self.peaks = PeakKeeper(options.state_dir, clock=clock, wall=wall)
         files = RootFiles(options.host_root)
         self._killer = Killer(files, clock=clock)
+        # Of its own: those that all share may be busy with files that are read slowly, just when the memory ends.
+        self._kill_thread = ThreadPoolExecutor(1, thread_name_prefix="kill")
         self.reader = BoardReader(
             files,
             nvml_source(options.nvml_replay, clock),
@@ -119,7 +122,7 @@ class Agent:
         self.watch = Watch(files, self.reader.worker, self._view, clock=clock)
         self.link = Link(
             self._credentials,
-            expected=options.kubeconfig is not None or "KUBECONFIG" in os.environ,
+            expected=options.kubeconfig is not None or bool(os.environ.get("KUBECONFIG")),
             name=self._node_name,
             reconciler=self._reconciler,
             changed=self._wake,
@@ -136,6 +139,8 @@ class Agent:
 
     async def run(self, stop: asyncio.Event, shown: Callable[[Agent], None]) -> None:
         """Cycle until ``stop`` is set; ``shown`` is called after each cycle."""
+        # Begins the thread now: when it is needed, the memory for one may be gone.
+        self._kill_thread.submit(bool)
         # The first sample tells where K3s keeps its credentials, and which machine this is.
         self.host = await self.reader.sample(())
         await self._remember()
@@ -155,8 +160,9 @@ class Agent:
                 self.cycle_seconds.observe(self.now() - began)
                 shown(self)
                 await self._pause(stopping)
-                if link.done():
-                    link.result()
+                for loop in (link, watch, rounds):
+                    if loop.done():
+                        loop.result()
         finally:
             for task in (link, stopping, watch, rounds):
                 task.cancel()
@@ -167,6 +173,7 @@ class Agent:
             await self.chronicle.close()
             await self.peaks.close()
             self.reader.close()
+            self._kill_thread.shutdown(wait=False)
 
     async def cycle(self) -> Plan:
         """Read, decide and hand over once."""
@@ -201,8 +208,13 @@ class Agent:
         """What the watch looks at, while there is time for what no decision needs."""
         if self.host is None or not cadence.calm(self.plan):
             return None
-        cluster = self.link.facts(self.now())
-        return View(self.host, cluster.pods if cluster else None, self.config.vitals.jtop)
+        now = self.now()
+        cluster = self.link.facts(now)
+        pods = None
+        # In a view that is not current a pod may be long gone, and its address another one's.
+        if cluster and cluster.pods is not None and now - cluster.fresh_at <= self.config.sampling.max_age:
+            pods = tuple(pod for pod in cluster.pods if pod.live)
+        return View(self.host, pods, self.config.vitals.jtop)
 
     def _facts(self, host: HostFacts, now: float) -> Facts:
         own_pod = os.environ.get("POD_UID")
@@ -218,7 +230,7 @@ class Agent:
     async def _kill(self, plan: Plan) -> None:
         """The last resort, before all else; a board whose memory ends while nobody is killed is told of in the log."""
         for kill in plan.kills:
-            result = await asyncio.to_thread(self._killer.kill, kill)
+            result = await asyncio.get_running_loop().run_in_executor(self._kill_thread, self._killer.kill, kill)
             self.chronicle.killed(result)
             self.kills.update(outcome for _, outcome in result.outcomes)
             self.state = outcomes.killed(self.state, plan, result, self.now())

@@ -160,6 +160,7 @@ async def reloads(
         notifier.reloading()
         try:
             agent.config = await asyncio.to_thread(load)
+            _stretch_watchdog(notifier, agent.config)
             status.refused = ()
             log.info("the configuration was read again")
         except ConfigError as error:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from edgeagent import quantity
@@ -23,8 +24,10 @@ from edgeagent.diagnose.diagnosis import diagnose
 from edgeagent.facts.diagnosis import ClusterLook, Listed, no_cluster
 from edgeagent.host.closer.look import look
 from edgeagent.plan import cadence
+from edgeagent.watch.aside import Aside
 
 if TYPE_CHECKING:
+    from edgeagent.cluster.access import Access
     from edgeagent.cluster.client import Client
     from edgeagent.facts import Facts, Finding, NodeFacts
     from edgeagent.facts.diagnosis import HostLook
@@ -40,6 +43,13 @@ EVERY = 60.0
 """Seconds from one round to the next while nothing changes."""
 SETTLE = 5.0
 """Seconds after a change of the pods until it is looked at: they come in swarms."""
+REFUSED = 3600.0
+"""Seconds for which a list that was refused is not asked for again with the same credentials."""
+PATIENCE = 30.0
+"""Seconds that the files may take."""
+OLDEST = 5 * EVERY
+"""Seconds after a round for which what it found still counts."""
+HANGS = f"the files of the host were not read within {PATIENCE:.0f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class Rounds:
         peaks: gives what workloads held at most.
 
     Attributes:
-        findings: of the last round, worst first; () before the first.
+        findings: of the last round, worst first; None before the first, and when it is too long ago.
         rounds: how many were made.
     """
 
@@ -76,7 +86,7 @@ class Rounds:
         changed: asyncio.Event,
         peaks: Callable[[], Peaks | None] = lambda: None,
     ) -> None:
-        self.findings: tuple[Finding, ...] = ()
+        self.findings: tuple[Finding, ...] | None = None
         self.rounds = 0
         self._files = files
         self._client = client
@@ -90,11 +100,18 @@ class Rounds:
         self._calm = asyncio.Event()
         self._lacking_since: float | None = None
         self._read: _Read | None = None
+        self._read_at = clock()
+        self._old = False
+        self._thread = Aside("diagnosis")
+        self._access: Access | None = None
+        self._refused: dict[str, float] = {}
         self._failing = ""
+        self._failed_rules: dict[str, str] = {}
 
     def saw(self, facts: Facts, plan: Plan) -> None:
         """Take note of a cycle. One in which pods came, went or started makes a round due."""
         self._seen = facts, plan
+        self._forget()
         node = facts.cluster.node if facts.cluster else None
         if node is None or not _lacks(node, plan):
             self._lacking_since = None
@@ -110,9 +127,21 @@ class Rounds:
         else:
             self._calm.clear()
 
+    def _forget(self) -> None:
+        """What was found too long ago is not known any more."""
+        if self.findings is None or self._clock() - self._read_at <= OLDEST:
+            return
+        if not self._old:
+            log.warning("what was found is not told any more: for %d s no diagnosis could be made", OLDEST)
+        self.findings, self._old = None, True
+        self._changed.set()
+
     async def run(self) -> None:
         """Make rounds until cancelled."""
-        await asyncio.gather(self._rounds(), self._corrections())
+        try:
+            await asyncio.gather(self._rounds(), self._corrections())
+        finally:
+            self._thread.close()
 
     async def _rounds(self) -> None:
         while True:
@@ -146,15 +175,27 @@ class Rounds:
                 log.warning("no diagnosis could be made: %s", told, exc_info=error)
             self._failing = told
 
+    def _broken(self, rule: str, error: Exception) -> None:
+        """The others go on, and the log tells of it once."""
+        told = f"{type(error).__name__}: {error}"
+        if self._failed_rules.get(rule) != told:
+            log.warning("the rule %s fails: %s", rule, told, exc_info=error)
+        self._failed_rules[rule] = told
+
     async def _round(self) -> None:
         if self._seen is None:
             return
         last = self._read
         cluster = await self._cluster(last.cluster if last else None)
-        host = await asyncio.to_thread(look, self._files, self._seen[0].host, self._clock())
+        at = self._clock()
+        try:
+            host = await self._thread.do(partial(look, self._files, self._seen[0].host, at), PATIENCE)
+        except asyncio.TimeoutError:
+            # A network's file system that is gone does not answer at all.
+            raise TimeoutError(HANGS) from None
         read = _Read(host, cluster, last.host if last else None)
         found = self._judge(read, *self._seen)
-        self._read = read
+        self._read, self._read_at, self._old = read, at, False
         self.rounds += 1
         self._take(found)
 
@@ -171,7 +212,8 @@ class Rounds:
                 before=read.before,
                 owed=None if self._lacking_since is None else now - self._lacking_since,
                 peaks=self._peaks(),
-            )
+            ),
+            self._broken,
         )
         # An agent that asks for more rights as long as it runs would talk people out of the fewest that do.
         return tuple(one for one in found if not one.right)
@@ -183,18 +225,29 @@ class Rounds:
         """
         if not self.findings or self._read is None or self._seen is None:
             return
-        now = {_same(one): one for one in self._judge(self._read, *self._seen)}
-        self._take(tuple(now[_same(one)] for one in self.findings if _same(one) in now))
+        before = {_same(one) for one in self.findings}
+        self._take(tuple(one for one in self._judge(self._read, *self._seen) if _same(one) in before))
 
     def _take(self, found: tuple[Finding, ...]) -> None:
-        if found != self.findings:
-            self.findings = found
+        before, self.findings = self.findings, found
+        if found != (before or ()):
             self._changed.set()
 
     async def _cluster(self, before: ClusterLook | None) -> ClusterLook:
         client = self._client()
-        found = no_cluster("no cluster is known") if client is None else await looking.look(client)
+        found = no_cluster("no cluster is known") if client is None else await self._asked(client)
         return _filled(found, before)
+
+    async def _asked(self, client: Client) -> ClusterLook:
+        """The lists, but for those that these credentials were refused of late: on each node that fills audit logs."""
+        access = await client.credentials.access()
+        if access is not self._access:
+            self._access, self._refused = access, {}
+        now = self._clock()
+        leave = {right: since for right, since in self._refused.items() if now - since < REFUSED}
+        found = await looking.look(client, leave=leave, ready=self._calm.wait)
+        self._refused = dict.fromkeys(looking.missing(found), now) | leave
+        return found
 
 
 def _same(one: Finding) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ import psutil
 
 from edgeagent.config import plain
 from edgeagent.facts import HostFacts, Reading
-from edgeagent.serve.cost import measure
+from edgeagent.serve.cost import measure, started
 from edgeagent.serve.shown import (
     ClusterHealth,
     ConfigHealth,
@@ -59,6 +59,7 @@ class Status:
         self._lost_log_lines = lost_log_lines
         self._agent = agent
         self._process = psutil.Process()
+        self._began = started(agent.now())
         self._cost_at = float("-inf")
         self._last_cost: Cost | None = None
         self._succeeded: dict[str, float] = {}
@@ -91,6 +92,7 @@ class Status:
             peaks=agent.peaks.peaks,
             neighbours=agent.watch.neighbours,
             vitals=agent.watch.vitals,
+            diagnosed=agent.rounds.findings is not None,
         )
         self._trail.take(shown, agent.now())
         return replace(shown, trail=self._trail.points)
@@ -146,7 +148,7 @@ class Status:
             node=link.node,
             complete=facts.node is not None and facts.pods is not None,
             fresh_at=facts.fresh_at,
-            succeeded_at=link.client.last_success if link.client else None,
+            succeeded_at=link.latest.last_success if link.latest else None,
             error=next(iter(troubles), link.problem),
             unusable=link.unusable,
             refused=tuple(self._refused(outcome)),
@@ -166,11 +168,11 @@ class Status:
 
     def _cost(self) -> Cost | None:
         if self._agent.now() - self._cost_at >= COST_SECONDS:
-            self._cost_at, self._last_cost = self._agent.now(), measure(self._process)
+            self._cost_at, self._last_cost = self._agent.now(), measure(self._process, self._began)
         return self._last_cost
 
     def _counters(self) -> Counters:
-        agent, client, reconciler = self._agent, self._agent.link.client, self._agent.link.reconciler
+        agent, client, reconciler = self._agent, self._agent.link.latest, self._agent.link.reconciler
         return Counters(
             cycles=agent.cycles,
             cycle_seconds=agent.cycle_seconds.taken(),

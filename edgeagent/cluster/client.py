@@ -73,6 +73,7 @@ class _Send:
     headers: Mapping[str, str]
     data: bytes | None
     limits: aiohttp.ClientTimeout
+    background: bool = False
 
     @property
     def what(self) -> str:
@@ -99,6 +100,8 @@ class Client:
         """Monotonic second of the last 2xx answer or watch event; None before the first."""
         self.paused_until = float("-inf")
         """Monotonic second before which nothing is sent, because the server asked all traffic to wait."""
+        self._background_until = float("-inf")
+        """The same for requests in the background alone."""
         self._clock = clock
         self._silence = silence
         self._session: aiohttp.ClientSession | None = None
@@ -127,10 +130,12 @@ class Client:
         content_type: str = "application/json",
         params: Mapping[str, str] | None = None,
         timeout: float = 15.0,
+        background: bool = False,
     ) -> dict[str, Any]:
         """Send one request and return the answer's object.
 
-        ``timeout`` is the seconds that the whole exchange may take.
+        ``timeout`` is the seconds that the whole exchange may take. ``background``: no decision waits for it, so if
+        the server asks it to wait, only requests like it do.
 
         Raises:
             NoCredentialsError: nothing to sign in with.
@@ -146,7 +151,7 @@ class Client:
             data = json.dumps(body, separators=(",", ":")).encode()
             headers["Content-Type"] = content_type
         limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
-        send = _Send(method, method, path, query, headers, data, limits)
+        send = _Send(method, method, path, query, headers, data, limits, background)
         response = await self._answered(send)
         async with response:
             with self._reaching(send):
@@ -222,7 +227,8 @@ class Client:
     async def _sent(self, send: _Send, access: Access) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("the client is used outside its context")
-        wait = self.paused_until - self._clock()
+        until = max(self.paused_until, self._background_until) if send.background else self.paused_until
+        wait = until - self._clock()
         if wait > 0:
             raise AnswerError(
                 _TOO_MANY_REQUESTS,
@@ -268,6 +274,9 @@ class Client:
                 _UNAUTHORIZED, reason=error.reason, message=f"the credentials of {access.identity} are not accepted"
             )
         if error.code == _TOO_MANY_REQUESTS and DISRUPTION_BUDGET not in error.causes:
-            pause = max(error.retry_after or 0.0, 1.0)
-            self.paused_until = max(self.paused_until, self._clock() + pause)
+            until = self._clock() + max(error.retry_after or 0.0, 1.0)
+            if send.background:
+                self._background_until = max(self._background_until, until)
+            else:
+                self.paused_until = max(self.paused_until, until)
         return error

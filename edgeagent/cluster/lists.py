@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -14,6 +15,11 @@ from edgeagent.facts.diagnosis import DaemonSetFacts, EventFacts, RuntimeClassFa
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+"""Names of objects (RFC 1123): remedies put them into commands, and a recording may be a stranger's."""
+_HANDLER = re.compile(r"[\w.-]+", re.ASCII)
+"""Wider than what an API server takes: one in capitals is to be told of."""
 
 
 def runtime_class(obj: Mapping[str, Any]) -> RuntimeClassFacts:
@@ -62,11 +68,18 @@ def understood(items: Iterable[Any], parse: Callable[[Any], T]) -> Iterator[T]:
             log.warning("left out of the diagnosis: %s", error)
 
 
+def _named(value: Any, form: re.Pattern[str] = _NAME) -> str:
+    name = objects.text(value)
+    if not form.fullmatch(name):
+        raise ValueError(f"no API server takes the name {name[:64]!r}")
+    return name
+
+
 def _runtime_class(obj: Mapping[str, Any]) -> RuntimeClassFacts:
     scheduling = objects.mapping(obj.get("scheduling"))
     return RuntimeClassFacts(
-        name=objects.text(obj["metadata"]["name"]),
-        handler=str(obj.get("handler") or ""),
+        name=_named(obj["metadata"]["name"]),
+        handler=_named(obj["handler"], _HANDLER) if obj.get("handler") else "",
         placement=Placement(
             selector=objects.strings(scheduling.get("nodeSelector")),
             tolerations=tolerations(scheduling.get("tolerations")),
@@ -80,8 +93,8 @@ def _daemon_set(obj: Mapping[str, Any]) -> DaemonSetFacts:
     listed = [*objects.sequence(spec.get("containers")), *objects.sequence(spec.get("initContainers"))]
     wanted = objects.mapping(obj.get("status")).get("desiredNumberScheduled")
     return DaemonSetFacts(
-        namespace=objects.text(metadata["namespace"]),
-        name=objects.text(metadata["name"]),
+        namespace=_named(metadata["namespace"]),
+        name=_named(metadata["name"]),
         images=tuple(str(container.get("image") or "") for container in listed),
         labels=objects.strings(objects.mapping(template.get("metadata")).get("labels")),
         placement=placement(spec),

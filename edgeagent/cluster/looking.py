@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeagent.cluster import lists
@@ -28,19 +28,42 @@ PODS = ("/api/v1/pods", "list pods in all namespaces")
 WAITING = "spec.nodeName=,status.phase=Pending"
 
 
-async def look(client: Client) -> ClusterLook:
-    """All lists, one after the other."""
-    return understood(await ask(client))
+async def look(
+    client: Client, *, leave: Container[str] = (), ready: Callable[[], Awaitable[object]] | None = None
+) -> ClusterLook:
+    """All lists, one after the other.
+
+    ``leave``: rights that are known to be missing: their lists count as refused, and are not asked for. ``ready``: is
+    waited for before each list.
+    """
+    return understood(await ask(client, leave=leave, ready=ready))
 
 
-async def ask(client: Client) -> dict[str, Listed[Object]]:
-    """The objects themselves, by the plural of their kind; ``pods`` are those that wait for a node."""
-    return {
-        "runtimeclasses": await _listed(client, RUNTIME_CLASSES, (None,)),
-        "daemonsets": await _listed(client, DAEMON_SETS, (None,)),
-        "events": await _listed(client, EVENTS, [f"type=Warning,reason={one}" for one in REASONS]),
-        "pods": await _listed(client, PODS, (WAITING,)),
+async def ask(
+    client: Client, *, leave: Container[str] = (), ready: Callable[[], Awaitable[object]] | None = None
+) -> dict[str, Listed[Object]]:
+    """As :func:`look`: the objects, by the plural of their kind; ``pods`` are those that wait for a node."""
+    asked: dict[str, tuple[tuple[str, str], Iterable[str | None]]] = {
+        "runtimeclasses": (RUNTIME_CLASSES, (None,)),
+        "daemonsets": (DAEMON_SETS, (None,)),
+        "events": (EVENTS, [f"type=Warning,reason={one}" for one in REASONS]),
+        "pods": (PODS, (WAITING,)),
     }
+    found: dict[str, Listed[Object]] = {}
+    for kind, (what, selectors) in asked.items():
+        if what[1] in leave:
+            found[kind] = _forbidden(what[1])
+            continue
+        if ready is not None:
+            await ready()
+        found[kind] = await _listed(client, what, selectors)
+    return found
+
+
+def missing(found: ClusterLook) -> frozenset[str]:
+    """The rights for want of which lists were not made."""
+    lists_made = (found.runtime_classes, found.daemon_sets, found.events, found.waiting)
+    return frozenset(listed.right for listed in lists_made if listed.right)
 
 
 def understood(asked: Mapping[str, Listed[Object]]) -> ClusterLook:
@@ -61,8 +84,12 @@ def _parsed(listed: Listed[Object], parse: Callable[[Iterable[Any]], Iterable[T]
 def refused(error: ClusterError, right: str) -> Listed[T]:
     """The list that could not be made."""
     if getattr(error, "code", None) == FORBIDDEN:
-        return Listed(items=None, why=f"the API server does not let these credentials {right}", right=right)
+        return _forbidden(right)
     return Listed(items=None, why=str(error))
+
+
+def _forbidden(right: str) -> Listed[T]:
+    return Listed(items=None, why=f"the API server does not let these credentials {right}", right=right)
 
 
 def _each(parse: Callable[[Any], T]) -> Callable[[Iterable[Any]], Iterable[T]]:
@@ -76,7 +103,7 @@ async def _listed(client: Client, what: tuple[str, str], selectors: Iterable[str
         for selector in selectors:
             query = {"limit": str(PAGE), **({"fieldSelector": selector} if selector else {})}
             for _ in range(MOST_PAGES):
-                page = await client.request("GET", path, params=query)
+                page = await client.request("GET", path, params=query, background=True)
                 found += page.get("items") or []
                 more = _metadata(page).get("continue")
                 if not more:

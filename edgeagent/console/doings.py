@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from edgeagent.console import said
+from edgeagent.console.summary import diagnosed
 from edgeagent.plan.report.style import Line, Span, Style, Tone, heading, length, line, wrapped
 
 Json = Mapping[str, Any]
@@ -42,6 +43,9 @@ def _due(plan: Json, pods: list[Json]) -> Iterator[tuple[str, str, Tone]]:
 def wrong(state: Json, style: Style, *, cut: bool) -> Iterator[Line]:
     """Findings that somebody has to do something about."""
     shown = [one for one in state["findings"] if one["severity"] in _SEVERITIES]
+    if not shown and state["board"] and not diagnosed(state):
+        yield from heading("FINDINGS")
+        yield line("  ", said.UNDIAGNOSED)
     if shown:
         yield from heading("FINDINGS", Span(f"  {said.DOCTOR}", "dim"))
     for one in shown:

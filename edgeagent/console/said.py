@@ -78,6 +78,8 @@ def pod(shown: Json) -> str:
 
 DOCTOR = "sudo edgeagent doctor says what to do"
 """About findings."""
+UNDIAGNOSED = "not looked for yet, or not lately"
+"""In place of findings."""
 
 
 def unlisted(state: Json) -> str:

@@ -37,7 +37,7 @@ def _lines(found: Json, style: Style) -> Iterator[Line]:
         ("memory", _memory(found)),
         ("pods", _pods(found)),
         ("decision", (_decision(found), "")),
-        ("findings", _findings(found["findings"])),
+        ("findings", _findings(found)),
         ("cluster", _cluster(found["cluster"])),
     ]
     for name, (words, tone) in rows:
@@ -113,9 +113,10 @@ def _decision(found: Json) -> str:
     return f"{ago}: {last['what']}: {said.why(last['why']).partition('. ')[0]}"
 
 
-def _findings(found: Json | None) -> Words:
+def _findings(told: Json) -> Words:
+    found = told["findings"]
     if found is None:
-        return _UNKNOWN, ""
+        return said.UNDIAGNOSED if told["board"] else _UNKNOWN, ""
     counts = [said.counted(found["error"], "error"), said.counted(found["warning"], "warning"), f"{found['info']} info"]
     words = ", ".join(count for count in counts if not count.startswith("0 ")) or "none"
     words += f"; {said.DOCTOR}" if found["error"] or found["warning"] else ""

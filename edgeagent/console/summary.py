@@ -23,6 +23,7 @@ def summary(state: Mapping[str, Any], address: str) -> Json:
     """What /api/v1/state says, in short: every key always there, unknown is None. ``address``: who says it."""
     board, host, pods = state["board"], state["host"] or {}, state["pods"]
     last = state["incidents"][0] if state["incidents"] else None
+    looked = diagnosed(state) or state["findings"]
     return {
         "format": FORMAT,
         "at": state["at"],
@@ -43,11 +44,16 @@ def summary(state: Mapping[str, Any], address: str) -> Json:
         "pods": None if pods is None else _counts(pods, "state", STATES),
         "not_well": [{key: pod[key] for key in _NAMED} for pod in pods or () if pod["state"] not in _WELL],
         "last_decision": _decision(last) if last else None,
-        "findings": _counts(state["findings"], "severity", SEVERITIES) if board else None,
+        "findings": _counts(state["findings"], "severity", SEVERITIES) if board and looked else None,
         "cluster": state["cluster"],
         "config": state["config"],
         "stale": state["stale"],
     }
+
+
+def diagnosed(state: Mapping[str, Any]) -> bool:
+    """Whether no finding means that nothing was found. An agent of an older version does not say."""
+    return bool(state.get("diagnosed", True))
 
 
 def _counts(rows: list[Json], key: str, names: tuple[str, ...]) -> Json:

@@ -78,6 +78,8 @@ class ClusterSeen:
     bound: Mapping[str, tuple[PodFacts, ...]]
     """Live pods by the node that they are bound to."""
     cluster: ClusterLook
+    wall: float | None = None
+    """Unix time of the look; None: not known."""
 
     def everyone(self) -> Iterator[PodFacts]:
         """Pods that are bound, then those that wait."""

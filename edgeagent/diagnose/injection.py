@@ -51,6 +51,15 @@ def given_by_variable(container: ContainerFacts) -> bool:
     return container.visible_devices is not None and container.visible_devices not in _NONE
 
 
+def for_gpu(pod: PodFacts | None, *names: str) -> bool:
+    """A class or a handler of one of these names is for the GPU, as far as can be told: by its name, or by its pod.
+
+    A pod under another one, such as kata or gVisor, is there to be kept apart: it must not run under NVIDIA's.
+    """
+    asks = pod is not None and any(asked(one, PREFIX, BY_PLUGIN) or given_by_variable(one) for one in pod.containers)
+    return asks or any(name.startswith("nvidia") for name in names)
+
+
 # --- can it get one? -------------------------------------------------------------------
 
 

@@ -6,9 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from edgeagent.facts import NodeFacts, Placement, Taint, Term
+    from edgeagent.facts import NodeFacts, Placement, PodFacts, Taint, Term
 
 _HARD = ("NoSchedule", "NoExecute")
+_HOST_NAME = "kubernetes.io/hostname"
+
+
+def only_here(pod: PodFacts) -> bool:
+    """No other node is there for a pod that waits, as far as is known: the scheduler counts the nodes."""
+    told = pod.unschedulable
+    return told is None or told.startswith("0/1 ") or _HOST_NAME in pod.placement.selector
 
 
 def unmet(placement: Placement, node: NodeFacts) -> tuple[str, ...]:

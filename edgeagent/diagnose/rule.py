@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 PAGE = "reference/findings.md"
 """Below docs/: one section for each rule, made from the code."""
+_MOST_TOLD = 200
+"""Characters of an error that are told."""
 _SOUND = re.compile(r"[\w./:@-]*( [\w./:@-]+)*", re.ASCII)
 
 
@@ -50,7 +52,7 @@ class Rule:
     event: str | None = None
     """Reason of its events; None: the id in capitals (``RuntimeMissing``), "": it has none."""
     condition: bool = False
-    """While it is certain of something the node's condition ``GPURuntimeMisconfigured`` is true."""
+    """While it is certain of an error the node's condition ``GPURuntimeMisconfigured`` is true."""
 
     @property
     def reason(self) -> str:
@@ -105,6 +107,19 @@ class Rule:
             certainty="cannot-tell",
         )
         return replace(found, right=listed.right)
+
+    def broken(self, subject: str, error: Exception) -> Finding:
+        """The finding that the rule itself fails at something it read."""
+        told = f"{type(error).__name__}: {str(error)[:_MOST_TOLD]}"
+        found = self.finding(
+            subject,
+            "This cannot be told: the rule fails at something that it read.",
+            evidence=(told,),
+            remedy="Please report this, with the line above.",
+            severity="info",
+            certainty="cannot-tell",
+        )
+        return replace(found, event="", condition="")
 
 
 def by_decisions(_: Collected) -> tuple[Finding, ...]:

@@ -100,5 +100,5 @@ class Facts:
     """None: no cluster was found, the agent runs standalone."""
     own_pod: str | None = None
     """UID of the agent's own pod, where it runs in one."""
-    findings: tuple[Finding, ...] = ()
-    """What the last diagnosis found, which is made less often than decisions are."""
+    findings: tuple[Finding, ...] | None = ()
+    """What the last diagnosis found, which is made less often than decisions are; None: none was made yet."""

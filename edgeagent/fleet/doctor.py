@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -39,6 +40,7 @@ def look(api: Api) -> ClusterSeen:
             ),
             waiting=Listed(items=tuple(lists.waiting(everything.items))),
         ),
+        wall=time.time(),
     )
 
 

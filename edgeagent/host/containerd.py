@@ -60,9 +60,14 @@ def place(files: Files, data_dir: str, external: str | None = None) -> str:
 
 
 def runtime(files: Files, data_dir: str, external: str | None = None) -> RuntimeFacts:
-    """The NVIDIA runtimes of the containerd that runs pods here."""
+    """The NVIDIA runtimes of the containerd that runs pods here.
+
+    Where Docker or another runtime runs them, containerd's file proves nothing.
+    """
     path = place(files, data_dir, external)
     found = config(files, path)
+    if not found.pods or external == "docker":
+        return RuntimeFacts(readable=False, path=path)
     return RuntimeFacts(
         readable=not found.problem, path=path, nvidia={name: found.runtimes[name] for name in found.nvidia}
     )

@@ -71,7 +71,8 @@ class Cluster:
         files = places.host_files(root)
         self._kubelet = k3s.settings(files, settings.k3s.data_dir)
         self._k3s_kubeconfig = f"{settings.k3s.data_dir or self._kubelet.data_dir}/{KUBELET_KUBECONFIG}"
-        self._expected = there(files, self._k3s_kubeconfig) or kubeconfig is not None or "KUBECONFIG" in os.environ
+        given = kubeconfig is not None or bool(os.environ.get("KUBECONFIG"))
+        self._expected = given or there(files, self._k3s_kubeconfig)
         self._machine_id = _machine_id(files)
 
     def look(self, *, force: bool) -> Look:

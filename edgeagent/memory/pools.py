@@ -123,4 +123,7 @@ def fill(
         foreign_committed=foreign,
         admitted=sum(budget.gpu_request for pod, budget in live if pod.admitted),
         computed=total - sum(line.bytes for line in lines) - coupled - foreign,
+        largest=max(
+            (most for device in key.devices if (most := usable(device, config.reserves)) is not None), default=None
+        ),
     )

@@ -85,11 +85,19 @@ class Pool:
     admitted: int
     """Σ gpu requests of admitted live pods: capacity never goes below it."""
     computed: int
+    largest: int | None = None
+    """Bytes of its largest device that pods may use; None where no device has a memory of its own."""
 
     @property
     def reserved(self) -> int:
         """Σ of the reserve lines."""
         return sum(line.bytes for line in self.reserves)
+
+    @property
+    def room(self) -> int:
+        """The most that one container can ever have of it: no allocation spans two devices."""
+        free = max(0, self.total - self.reserved)
+        return free if self.largest is None else min(free, self.largest)
 
     @property
     def booked(self) -> int:

@@ -36,11 +36,12 @@ class Grain(NamedTuple):
 GPU = Grain(64 * MIB, 64 * MIB)
 HOST = Grain(32 * MIB, 32 * MIB)
 
-_Rule = Literal["unknown", "idle", "raise", "roomy", "over", "early", "lower"]
+_Rule = Literal["unknown", "idle", "raise", "unfit", "roomy", "over", "early", "lower"]
 """What a recommendation follows from.
 
-``unknown`` no figure · ``idle`` no GPU memory was held · ``raise`` there is no budget, or a smaller one · ``roomy`` the
-budget fits · ``over`` a pod is over its budget now · ``early`` it was not watched for a day · ``lower`` it is too large
+``unknown`` no figure · ``idle`` no GPU memory was held · ``raise`` there is no budget, or a smaller one · ``unfit`` the
+same, and the pool has not so much · ``roomy`` the budget fits · ``over`` a pod is over its budget now · ``early`` it
+was not watched for a day · ``lower`` it is too large
 """
 
 
@@ -136,7 +137,7 @@ def _advice(who: Workload, record: Record, peaks: Peaks, views: list[PodView]) -
         name: _amounts(record.gpu.get(name, Course()), hour, record.gpu_budgets.get(name), GPU, over=over)
         for name in sorted({*record.gpu, *record.gpu_budgets})
     }
-    used = {name: one for name, one in pools.items() if one.budget is not None or one.peak_week != 0}
+    pools = {name: _within(one, 0, peaks.room.get(name)) for name, one in pools.items()}
     gpu = _beside(peaks.shared, pools)
     limit = record.memory_limit
     part = None if limit is None else host_part(limit, gpu.budget or 0)
@@ -146,14 +147,20 @@ def _advice(who: Workload, record: Record, peaks: Peaks, views: list[PodView]) -
     if gpu.recommended and host.recommended is not None:
         # Less, and a figure for both would not be read as one.
         host = host._replace(recommended=max(host.recommended, WHOLE_BOARD_MARGIN))
-    unknown = gpu.recommended is None or host.recommended is None
+    if peaks.shared:
+        room = peaks.room.get(peaks.shared[0])
+        gpu, host = _within(gpu, host.recommended or 0, room), _within(host, gpu.recommended or 0, room)
+        pools |= {name: gpu for name in peaks.shared[:1] if name in pools}
+    used = {name: one for name, one in pools.items() if one.budget is not None or one.peak_week != 0}
     return Advice(
         of=who,
         pods=tuple(sorted(view.pod.name for view in views)),
         pools=used or (pools if len(pools) == 1 else {}),
         host=host,
         shared=gpu.recommended,
-        memory=None if unknown else (gpu.recommended or 0) + (host.recommended or 0),
+        memory=_memory(
+            gpu.recommended, host.recommended, limit, peaks.room.get(peaks.shared[0]) if peaks.shared else None
+        ),
         # As long as the figure that was known for the shortest time, of those that were known.
         observed=min((course.watched for course in (*record.gpu.values(), record.host) if course.steps), default=0.0),
     )
@@ -162,6 +169,24 @@ def _advice(who: Workload, record: Record, peaks: Peaks, views: list[PodView]) -
 def _beside(shared: tuple[str, ...], pools: Mapping[str, Amounts]) -> Amounts:
     """The GPU memory that ``memory`` has to contain: that of the pool which shares its memory with the host, if any."""
     return pools.get(shared[0], Amounts()) if shared else Amounts(recommended=0)
+
+
+def _memory(gpu: int | None, host: int | None, limit: int | None, room: int | None) -> int | None:
+    """What ``memory`` has to say, for GPU and host together; the ``limit`` there is, where the pool has not so much."""
+    if gpu is None or host is None:
+        return None
+    return gpu + host if room is None or gpu + host <= room else limit
+
+
+def _within(amounts: Amounts, beside: int, room: int | None) -> Amounts:
+    """``amounts``, or the budget there is where that does not fit ``beside`` other bytes.
+
+    A pod that asks for more than its node ever has is Pending for good.
+    """
+    wanted = amounts.recommended
+    if room is None or wanted is None or wanted + beside <= room or wanted <= (amounts.budget or 0):
+        return amounts
+    return amounts._replace(recommended=amounts.budget, rule="unfit")
 
 
 def _amounts(course: Course, hour: int, budget: int | None, grain: Grain, *, over: bool) -> Amounts:
@@ -204,7 +229,7 @@ def _sentences(one: Advice) -> Iterator[str]:
     yield _told("Host memory", one.host, HOST)
     if one.memory is None:
         yield "What `memory` should be is not known."
-    elif one.shared:
+    elif one.shared and one.memory == one.shared + (one.host.recommended or 0):
         yield (
             f"CPU and GPU share this board's memory, so `memory` is both: "
             f"{human(one.shared)} + {human(one.host.recommended)}."
@@ -225,6 +250,7 @@ def _told(what: str, amounts: Amounts, grain: Grain) -> str:
     )
     rest = {
         "raise": "there is no budget" if amounts.budget is None else f"the budget of {budget} is less",
+        "unfit": "this does not fit this pool" + (f", so the budget of {budget} stays" if amounts.budget else ""),
         "roomy": f"the budget of {budget} has room, and not too much of it",
         "over": f"the budget of {budget} stays, because a pod is over its budget now",
         "early": f"the budget of {budget} stays, because none is lowered before a day of watching",

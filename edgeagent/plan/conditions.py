@@ -8,7 +8,8 @@ from edgeagent.plan import hostmemory
 from edgeagent.plan.types import Condition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from edgeagent.facts import Finding, RuntimeFacts
     from edgeagent.memory.types import Board
@@ -26,15 +27,17 @@ def conditions(
     runtime: RuntimeFacts,
     danger: Danger,
     blamed: Blame | None,
-    findings: Sequence[Finding] = (),
+    findings: Sequence[Finding] | None = (),
+    present: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Condition, ...]:
     """All three conditions, or none on a node that is known to have no GPU.
 
-    ``blamed``: the host, for pressure. ``findings``: of the last diagnosis, for the runtime.
+    ``blamed``: the host, for pressure. ``findings``: of the last diagnosis, for the runtime; None: none was made yet,
+    so what the node says of it now stays. ``present``: the node's conditions, as the API has them.
     """
     if board.kind == "none":
         return ()
-    return (_pressure(board, danger, blamed), _unavailable(board), _misconfigured(runtime, findings))
+    return (_pressure(board, danger, blamed), _unavailable(board), _misconfigured(runtime, findings, present))
 
 
 def _pressure(board: Board, danger: Danger, blamed: Blame | None) -> Condition:
@@ -75,7 +78,9 @@ def _unavailable(board: Board) -> Condition:
     return Condition(type=UNAVAILABLE, status=status, reason=reason, message=f"{named}.")
 
 
-def _misconfigured(runtime: RuntimeFacts, findings: Sequence[Finding]) -> Condition:
+def _misconfigured(
+    runtime: RuntimeFacts, findings: Sequence[Finding] | None, present: Sequence[Mapping[str, Any]]
+) -> Condition:
     """What the runtime's own file says comes first: it is read in every sample, and a diagnosis is older."""
     if runtime.readable and not runtime.nvidia:
         message = f"{runtime.path} names no NVIDIA runtime, so pods run without the GPU."
@@ -84,7 +89,13 @@ def _misconfigured(runtime: RuntimeFacts, findings: Sequence[Finding]) -> Condit
     if missing and len(missing) == len(runtime.nvidia):
         message = f"{runtime.path} names {', '.join(missing)}, which does not exist."
         return Condition(type=MISCONFIGURED, status="True", reason="RuntimeBinaryMissing", message=message)
-    found = next((one for one in findings if one.condition and one.certainty == "certain"), None)
+    if findings is None:
+        before = next((one for one in present if one.get("type") == MISCONFIGURED), {})
+        if before.get("status") == "True":
+            reason, message = str(before.get("reason") or ""), str(before.get("message") or "")
+            return Condition(type=MISCONFIGURED, status="True", reason=reason, message=message)
+    sure = (one for one in findings or () if (one.certainty, one.severity) == ("certain", "error"))
+    found = next((one for one in sure if one.condition), None)
     if found is not None:
         return Condition(type=MISCONFIGURED, status="True", reason=found.condition, message=found.summary)
     if not runtime.readable:

@@ -99,7 +99,7 @@ def decide(state: State, facts: Facts, now: float) -> tuple[State, Plan]:
             poolfindings.findings(pools, views),
             kills.findings(last.nobody, danger, pools, views),
             hostmemory.findings(blamed, danger, outside, sized.unified),
-            facts.findings,
+            facts.findings or (),
         ),
         observe=situation.observe,
         host_over=situation.host_over,

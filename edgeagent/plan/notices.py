@@ -134,7 +134,7 @@ def _node_events(facts: Facts, board: Board, wish: NodeWish) -> Iterator[Notice]
 def _finding_events(facts: Facts) -> Iterator[Notice]:
     """What a diagnosis is certain of or suspects, told at the object that it is about; once until its words change."""
     node = facts.cluster.node if facts.cluster else None
-    for found in facts.findings:
+    for found in facts.findings or ():
         if not found.event or found.severity == "info" or found.certainty == "cannot-tell":
             continue
         kind, _, name = found.subject.partition(" ")

@@ -20,6 +20,10 @@ FORMAT = 1
 _LONGEST_NAME = 253
 """Characters; the API server allows no longer ones."""
 _MOST_STEPS = 64
+_MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What a document that is not as it must be makes the reader of it raise."""
+_NOT_OURS = "it is not as this agent writes it"
+_OTHER_VERSION = "it is of another version"
 
 
 class Restored(NamedTuple):
@@ -39,6 +43,7 @@ def kept(peaks: Peaks, origin: Origin) -> dict[str, Any]:
         "at": time.at,
         "known": None if time.known is None else [round(value, 3) for value in time.known],
         "shared": list(peaks.shared),
+        "room": dict(peaks.room),
         "workloads": [
             {
                 "of": list(who),
@@ -78,14 +83,14 @@ def restored(document: Any, origin: Origin, now: float) -> Restored:
     try:
         foreign = _foreign(document, origin)
         return Restored(Peaks(), foreign) if foreign else Restored(_peaks(document, origin, now))
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
-        return Restored(Peaks(), "it is not as this agent writes it")
+    except _MALFORMED:
+        return Restored(Peaks(), _NOT_OURS)
 
 
 def _foreign(document: Mapping[str, Any], origin: Origin) -> str:
     """Why the document is none of this board and version; empty if it is."""
     if document["format"] != FORMAT:
-        return "it is of another version"
+        return _OTHER_VERSION
     if document["host_root"] != origin.host_root:
         return "it is of another host root"
     if origin.machine_id is None:
@@ -105,7 +110,10 @@ def _peaks(document: Mapping[str, Any], origin: Origin, now: float) -> Peaks:
     found = {_workload(one["of"]): _record(one, time) for one in document["workloads"]}
     if len(found) > MOST or len(found) != len(document["workloads"]):
         raise ValueError
-    return Peaks(time=time, shared=tuple(str(resource) for resource in document["shared"]), records=found)
+    shared = tuple(str(resource) for resource in document["shared"])
+    # Older versions did not write it.
+    room = {str(resource): _bytes(amount) for resource, amount in document.get("room", {}).items()}
+    return Peaks(time=time, shared=shared, room=room, records=found)
 
 
 def _workload(names: Any) -> Workload:
@@ -162,7 +170,8 @@ def _past(value: Any, time: BoardTime) -> float:
 def looked_at(document: Any) -> Restored:
     """The peaks in ``document`` for somebody who looks at it, on whichever machine."""
     try:
-        origin = Origin(None, document["host_root"], document["machine_id"])
-    except (KeyError, TypeError):
-        return Restored(Peaks(), "it is not as this agent writes it")
-    return restored(document, origin, 0.0)
+        if document["format"] != FORMAT:
+            return Restored(Peaks(), _OTHER_VERSION)
+        return Restored(_peaks(document, Origin(None, document["host_root"], None), 0.0))
+    except _MALFORMED:
+        return Restored(Peaks(), _NOT_OURS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgeagent.memory.requests import MEMORY
@@ -83,6 +83,8 @@ class Peaks:
     time: BoardTime = field(default_factory=BoardTime)
     shared: tuple[str, ...] = ()
     """The pools that share their memory with the host, as they were last."""
+    room: Mapping[str, int] = field(default_factory=dict)
+    """The most bytes that one container can have of each pool, as it was last."""
     records: Mapping[Workload, Record] = field(default_factory=dict)
 
 
@@ -100,7 +102,7 @@ def workload(pod: PodFacts, container: str) -> Workload:
 def holding(peaks: Peaks) -> Peaks:
     """Those of the containers that held GPU memory or have a budget for it."""
     records = {who: one for who, one in peaks.records.items() if one.gpu_budgets or _gpu(one)}
-    return Peaks(time=peaks.time, shared=peaks.shared, records=records)
+    return replace(peaks, records=records)
 
 
 def running(pod: PodFacts) -> list[ContainerFacts]:
@@ -120,10 +122,15 @@ def fold(peaks: Peaks, plan: Plan, at: float, wall: float, max_age: float) -> Pe
     now = _Now(time.seconds, time.hour, max_age)
     for who, seen in _seen(plan).items():
         before = records.get(who)
-        records[who] = _after(before.gpu if before else {}, before.host if before else _NONE, seen, now)
+        if before is not None and not plan.pools:
+            # Without a pool no pod has a budget, which does not say that its manifest has none.
+            seen = seen._replace(gpu_budgets=before.gpu_budgets)  # noqa: PLW2901
+        records[who] = _after(before, seen, now)
     shared = tuple(pool.resource for pool in plan.pools if pool.kind == "unified")
+    room = {pool.resource: pool.room for pool in plan.pools}
     # A pool whose size is not known for the moment has not changed its kind.
-    return Peaks(time=time, shared=shared if plan.pools else peaks.shared, records=_bounded(records, time.seconds))
+    shared, room = (shared, room) if plan.pools else (peaks.shared, dict(peaks.room))
+    return Peaks(time=time, shared=shared, room=room, records=_bounded(records, time.seconds))
 
 
 def stepped(steps: Steps, hour: int, amount: int) -> Steps:
@@ -230,8 +237,14 @@ class _Now(NamedTuple):
     max_age: float
 
 
-def _after(gpu: Mapping[str, Course], host: Course, seen: _Seen, now: _Now) -> Record:
-    """The record of a container that held ``gpu`` and ``host`` before."""
+def _after(before: Record | None, seen: _Seen, now: _Now) -> Record:
+    """The record of a container of which ``before`` was known."""
+    gpu: Mapping[str, Course] = before.gpu if before else {}
+    host = before.host if before else _NONE
+    if before and (before.gpu_budgets, before.memory_limit) != (seen.gpu_budgets, seen.memory_limit):
+        # What it held still counts. That it needs no more under the new manifest has yet to be watched.
+        gpu = {name: course._replace(watched=0.0) for name, course in gpu.items()}
+        host = host._replace(watched=0.0)
     grown = {
         name: _grown(before, held, now) if held is not None else before
         for name, held in seen.gpu.items()

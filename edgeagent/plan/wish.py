@@ -38,7 +38,9 @@ def wish(
         careful = facts.config.labels.removal == "when-unused"
         needs, unwanted = (labels.required(pods), labels.excluded(pods)) if careful else ({}, frozenset())
         described = labels.guard(described, found.labels, node.own_labels(found), needs, unwanted)
-    wanted = conditions.conditions(board, facts.host.runtime, danger, blamed, facts.findings)
+    wanted = conditions.conditions(
+        board, facts.host.runtime, danger, blamed, facts.findings, found.conditions if found else ()
+    )
     ready = found is not None and view_current(facts, now) and not _doubtful(state.hardware, board)
     requests = node.requests(found, capacity, described, wanted) if found is not None and ready else ()
     return state, NodeWish(capacity=capacity, labels=described, conditions=wanted, requests=requests)

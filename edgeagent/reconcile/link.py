@@ -53,6 +53,9 @@ class Link:
         clock: Callable[[], float],
     ) -> None:
         self.client: Client | None = None
+        """Open, and of a node whose name is known."""
+        self.latest: Client | None = None
+        """The last one, open or closed: it knows when it was answered last, and how often."""
         self.view: ClusterView | None = None
         self.reconciler: Reconciler | None = None
         self.node: str | None = None
@@ -107,11 +110,16 @@ class Link:
         self.looked.set()
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(Client(credentials, clock=self._clock))
-            self.client = client
+            if self.latest is not None:
+                # What is counted is counted for as long as the agent runs.
+                client.calls, client.last_success = self.latest.calls, self.latest.last_success
+            self.latest = client
             self.node = await self._name(client)
             if self.node is None:
                 self._told(naming.UNCERTAIN)
                 return
+            self.client = client
+            stack.callback(self._forget)
             self.view = ClusterView(client, self.node, clock=self._clock, changed=self._changed)
             self.reconciler = self._reconciler(client, self.node)
             self.view.start()
@@ -121,6 +129,10 @@ class Link:
             log.info("node %s, as %s", self.node, credentials.identity)
             self.problem = ""
             await asyncio.Event().wait()
+
+    def _forget(self) -> None:
+        """A closed client answers nobody."""
+        self.client = None
 
     def _told(self, problem: str) -> None:
         if problem != self.problem:

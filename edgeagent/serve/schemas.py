@@ -237,6 +237,7 @@ STATE = keyed(
     pods=maybe(named("Pods")) | {"description": "null: not known, as where there is no cluster."},
     plan=maybe(named("Plan")),
     findings=named("Findings"),
+    diagnosed=FLAG | {"description": "false: it was not looked yet, or not lately, for what findings would tell."},
     budgets=listed(named("Budget")),
     neighbours=listed(named("Neighbour")),
     vitals=maybe(named("Vitals")),

@@ -141,7 +141,14 @@ class Cost:
     open_files: int
     threads: int
     started: float
-    """Unix time."""
+    """Monotonic second."""
+
+    def started_at(self, now: float, wall: float) -> int:
+        """The Unix time of the start, at monotonic second ``now``, which is ``wall``.
+
+        In whole seconds: the microseconds between two looks at two clocks would each time read as one more start.
+        """
+        return round(wall - (now - self.started))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +186,8 @@ class Shown:
     """How pods fare beside each other, by uid."""
     vitals: Vitals | None = None
     """Power mode, temperatures and throttling of the board; None: not known."""
+    diagnosed: bool = True
+    """What is wrong was looked for, and lately; else findings are only those that a plan has of itself."""
 
     def stale(self, now: float) -> bool:
         """Whether there is no plan that may still be told."""

@@ -36,6 +36,7 @@ class Aside:
         self._under_way = job
         self._jobs.put((job, work))
         answer = asyncio.wrap_future(job)
+        answer.add_done_callback(_read)
         await asyncio.wait({answer}, timeout=patience)
         if not answer.done():
             raise asyncio.TimeoutError
@@ -53,3 +54,9 @@ class Aside:
                 job.set_result(work())
             except Exception as error:  # noqa: BLE001 (raised where the answer is awaited)
                 job.set_exception(error)
+
+
+def _read(answer: asyncio.Future[Any]) -> None:
+    """Of a failure after the patience nobody asks, and asyncio logs what was never asked for."""
+    if not answer.cancelled():
+        answer.exception()

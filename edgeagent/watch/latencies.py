@@ -56,6 +56,8 @@ class Latencies:
         self._clock = clock
         self._known: dict[str, _Scraped] = {}
         self._refused: dict[str, str] = {}
+        self._turn = asyncio.Lock()
+        """One page at a time is read and parsed: those of sixteen pods would be as many threads and megabytes."""
 
     async def scrape(self, pods: Iterable[PodFacts]) -> None:
         """Scrape those of ``pods`` that are due; the others are forgotten, if they are gone."""
@@ -87,10 +89,11 @@ class Latencies:
 
     async def _scrape(self, uid: str) -> None:
         before = self._known[uid]
-        at = self._clock()
         try:
-            body = await self._pages.get(before.target.url)
-            now = await asyncio.to_thread(buckets, body, before.target.metric)
+            async with self._turn:
+                at = self._clock()
+                body = await self._pages.get(before.target.url)
+                now = await asyncio.to_thread(buckets, body, before.target.metric)
         except ScrapeError as error:
             self._known[uid] = _failed(before, self._clock(), str(error))
             return

@@ -14,7 +14,6 @@ TIMEOUT = 1.0
 LARGEST = 1024 * 1024
 """Bytes of an answer; a longer one is refused."""
 _CHUNK = 65536
-_AT_ONCE = 4
 
 
 class Scraper:
@@ -22,7 +21,6 @@ class Scraper:
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
-        self._places = asyncio.Semaphore(_AT_ONCE)
 
     async def get(self, url: str) -> bytes:
         """The text at ``url``, whose host is an address.
@@ -30,13 +28,12 @@ class Scraper:
         Raises:
             ScrapeError: none in time, too long, or another answer than 200.
         """
-        async with self._places:
-            try:
-                return await self._read(url)
-            except asyncio.TimeoutError:
-                raise ScrapeError(f"no answer within {TIMEOUT:.0f} s") from None
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise ScrapeError(_said(error)) from error
+        try:
+            return await self._read(url)
+        except asyncio.TimeoutError:
+            raise ScrapeError(f"no answer within {TIMEOUT:.0f} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ScrapeError(_said(error)) from error
 
     async def close(self) -> None:
         """Let go of all connections."""

@@ -61,6 +61,8 @@ def _host(ip: str | None) -> str:
         address = ipaddress.ip_address(ip or "")
     except ValueError:
         return ""
+    # Such an address reaches the IPv4 one in it, and before Python 3.13 it is not seen to be loopback or link-local.
+    address = (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
     if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
         return ""
     return f"[{address}]" if address.version == 6 else str(address)  # noqa: PLR2004 (IPv6)

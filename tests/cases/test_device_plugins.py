@@ -388,5 +388,5 @@ def test_those_that_failed_are_counted_and_nobody_is_evicted(tmp_path: Path, cap
     document = shown(capsys, tmp_path, files)
     one = the(document["findings"], LATE)
     assert judged(one)[2] == NODE_NAMED
-    assert "3 pods" in one["summary"]
+    assert "pods with status.reason UnexpectedAdmissionError: 3" in one["evidence"]
     assert document["plan"]["evictions"] == []

@@ -174,7 +174,8 @@ def test_on_a_node_without_a_gpu_nobody_falls_back(tmp_path: Path, capsys: Captu
 
 @pytest.mark.parametrize("name", ["nvidia", "nvidia-cdi", "gpu"])
 def test_the_class_does_not_exist(tmp_path: Path, capsys: Capture, name: str) -> None:
-    files = tower(**{CLASSES: classes(), PODS: pods(creating(spec={"runtimeClassName": name}))})
+    asks = creating(spec={"runtimeClassName": name}, limits={KEY: "1Gi"})
+    files = tower(**{CLASSES: classes(), PODS: pods(asks)})
     one = next(one for one in told(capsys, tmp_path, files) if one["id"] == "runtime-class-missing")
     assert judged(one) == ("error", "certain", "pod default/llm")
     assert name in one["summary"]

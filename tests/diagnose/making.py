@@ -97,12 +97,13 @@ def creating(name: str = "llm", *, spec: dict[str, Any] | None = None, **given: 
 
 
 def waiting(name: str, limits: dict[str, str], *, spec: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A pod that is bound to no node."""
+    """A pod that is bound to no node, for want of what it asks for."""
+    told = f"0/1 nodes are available: {', '.join(f'1 Insufficient {key}' for key in limits)}."
     status = {
         "phase": "Pending",
         "startTime": None,
         "containerStatuses": [],
-        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}],
+        "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": told}],
     }
     return pod(name, limits=limits, spec={"nodeName": None, **(spec or {})}, status=status)
 

@@ -31,6 +31,12 @@ def test_what_both_define_is_dropped(tmp_path: Path, capsys: Capture) -> None:
     assert "sudo mv /etc/cdi/nvidia.yaml" not in one["remedy"]
 
 
+def test_a_name_of_a_file_stays_one_word_of_a_command(tmp_path: Path, capsys: Capture) -> None:
+    files = healthy(**{YAML: spec("0"), "host/etc/cdi/a; reboot.json": spec("0")})
+    (one,) = found(capsys, tmp_path, files, ID)
+    assert "sudo mv '/etc/cdi/a; reboot.json' '/etc/cdi/a; reboot.json.off'" in one["remedy"].splitlines()
+
+
 def test_of_two_folders_the_second_counts(tmp_path: Path, capsys: Capture) -> None:
     (one,) = found(capsys, tmp_path, healthy(**{YAML: spec("all"), DYNAMIC: spec("all", "0")}), ID)
     assert judged(one) == ("info", "suspected", "node edge-07")

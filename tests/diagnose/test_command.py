@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -169,7 +170,10 @@ def test_a_pod_that_cannot_start(tmp_path: Path, capsys: Capture) -> None:
 def test_a_pod_that_waits(tmp_path: Path, capsys: Capture) -> None:
     files = healthy(**{PODS: pods(waiting("new", {KEY: "9Gi"}))})
     found = steps(told(capsys, "pod", "default/new", str(write(tmp_path, files)), code=1))
-    assert found["Scheduled?"] == (False, "It is bound to no node. 0/1 nodes")
+    assert found["Scheduled?"] == (
+        False,
+        "It is bound to no node. 0/1 nodes are available: 1 Insufficient edgeagent.dev/gpu-memory.",
+    )
 
 
 def test_findings_about_other_pods_are_left_out(tmp_path: Path, capsys: Capture) -> None:
@@ -228,10 +232,11 @@ def test_nothing_is_wrong_in_a_cluster(capsys: Capture, monkeypatch: pytest.Monk
 
 def test_what_the_api_alone_tells(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = 'Error creating: pods "b-" is forbidden: pod rejected: RuntimeClass "gone" not found'
+    just_now = {"lastTimestamp": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
     files = healthy(
         **{
             PODS: pods(waiting("new", {KEY: "9Gi"}), pod("bare", limits={KEY: "2048"})),
-            "cluster/events.json": {"items": [event("FailedCreate", refused, "ReplicaSet", "b-1")]},
+            "cluster/events.json": {"items": [{**event("FailedCreate", refused, "ReplicaSet", "b-1"), **just_now}]},
         }
     )
     document = across(capsys, monkeypatch, files, code=1)

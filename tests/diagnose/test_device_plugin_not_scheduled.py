@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -60,21 +62,48 @@ def test_a_label_that_says_no_is_meant_so(tmp_path: Path, capsys: Capture) -> No
             {"nodeSelector": {"gpu": "on"}, "affinity": affinity([[{"key": "pool", "operator": "Exists"}]])},
             "kubectl label node edge-07 gpu=on pool=true",
         ),
-        (
-            {"nodeSelector": {"kubernetes.io/arch": "amd64"}},
-            '[{"op": "remove", "path": "/spec/template/spec/nodeSelector/kubernetes.io~1arch"}]',
-        ),
-        (
-            {"affinity": affinity([[{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]])},
-            '[{"op": "remove", "path": "/spec/template/spec/affinity/nodeAffinity"}]',
-        ),
+        # A label is whatever a recording says, and a remedy is there to be pasted.
+        ({"nodeSelector": {"gpu": "$(reboot)"}}, "kubectl label node edge-07 'gpu=$(reboot)'"),
     ],
-    ids=["selector", "both", "another-architecture", "another-architecture-by-affinity"],
+    ids=["selector", "both", "odd"],
 )
 def test_what_to_set(tmp_path: Path, capsys: Capture, spec: dict[str, Any], remedy: str) -> None:
     files = healthy(**{DAEMON_SETS: daemon_sets(daemon_set(**spec)), NODE_JSON: offering(None)})
     (one,) = found(capsys, tmp_path, files, ID)
     assert remedy in one["remedy"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"kubernetes.io/arch": "amd64"}},
+        {"affinity": affinity([[{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]])},
+        {"nodeSelector": {"kubernetes.io/arch": "amd64", "gpu": "on"}, "tolerations": []},
+    ],
+    ids=["selector", "affinity", "beside-another"],
+)
+def test_what_serves_nodes_of_another_kind_is_left_to_them(
+    tmp_path: Path, capsys: Capture, spec: dict[str, Any]
+) -> None:
+    files = healthy(**{DAEMON_SETS: daemon_sets(daemon_set(**spec)), NODE_JSON: tainted("edge")})
+    (one,) = found(capsys, tmp_path, files, ID)
+    assert "kubernetes.io/arch says what a node is" in one["remedy"]
+    assert "second DaemonSet" in one["remedy"]
+    assert "kubectl" not in one["remedy"]
+
+
+def test_a_toleration_with_a_quote_in_it_stays_one_word(tmp_path: Path, capsys: Capture) -> None:
+    files = healthy(**{DAEMON_SETS: daemon_sets(daemon_set()), NODE_JSON: tainted("it's; reboot")})
+    (one,) = found(capsys, tmp_path, files, ID)
+    (line,) = [line for line in one["remedy"].splitlines() if "patch daemonset" in line]
+    words = shlex.split(line)
+    assert words[-2] == "-p"
+    assert json.loads(words[-1])[0]["value"][0]["key"] == "it's; reboot"
+
+
+def test_a_daemonset_by_a_name_that_no_server_takes_is_none(tmp_path: Path, capsys: Capture) -> None:
+    odd = daemon_set("nvidia-device-plugin; reboot", affinity=affinity(CHART))
+    assert found(capsys, tmp_path, healthy(**{DAEMON_SETS: daemon_sets(odd)}), ID) == []
 
 
 def test_a_label_that_keeps_it_away_is_taken_off(tmp_path: Path, capsys: Capture) -> None:
@@ -135,3 +164,11 @@ def test_of_a_cluster_each_node_with_a_gpu_is_asked(capsys: Capture, monkeypatch
         labelled = node({KEY: OFFER}, labels={"edgeagent.dev/gpu.kind": kind})
         document = across(capsys, monkeypatch, {**TRIGGER, NODE_JSON: labelled}, code=0)
         assert [one["id"] for one in document["findings"]] == [ID] * number
+
+
+@pytest.mark.parametrize("bound", ["--5", "5-", "9" * 5000])
+def test_a_bound_that_is_no_number_is_none_to_be_met(tmp_path: Path, capsys: Capture, bound: str) -> None:
+    term = {"key": "example.com/cards", "operator": "Gt", "values": [bound]}
+    files = healthy(**{NODE_JSON: offering(None), DAEMON_SETS: daemon_sets(daemon_set(affinity=affinity([[term]])))})
+    (one,) = found(capsys, tmp_path, files, ID)
+    assert one["certainty"] == "certain"

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.cases.making import KEY, node, pod, pods
+from tests.cases.making import KEY, explain, node, pod, pods
 from tests.diagnose.making import NODE_JSON, OFFER, PODS, Capture, found, healthy, judged, waiting
 from tests.diagnose.plugin import GPU, offering, refuse
 from tests.diagnose.test_command import across
 
 ID = "gpu-held-by-other"
+HERE = {"nodeSelector": {"kubernetes.io/hostname": "edge-07"}}
 HOLDER = pod("old", limits={GPU: "1"})
 TRIGGER = healthy(**{NODE_JSON: offering(), PODS: pods(HOLDER, waiting("new", {GPU: "1"}))})
 NEAR_MISS = healthy(**{NODE_JSON: offering("2"), PODS: pods(HOLDER, waiting("new", {GPU: "1"}))})
@@ -89,3 +90,27 @@ def test_of_a_cluster(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_amount_that_is_no_number_is_none(tmp_path: Path, capsys: Capture) -> None:
     assert found(capsys, tmp_path, {**TRIGGER, NODE_JSON: offering("one")}, ID) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "spec", "severity"),
+    [
+        ("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", {}, "error"),
+        ("0/7 nodes are available: 7 Insufficient nvidia.com/gpu.", {}, "warning"),
+        ("0/7 nodes are available: 1 Insufficient nvidia.com/gpu, 6 node(s) didn't match.", HERE, "error"),
+        ("0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.", {}, ""),
+        ("Scheduling is blocked due to non-empty scheduling gates", {}, ""),
+    ],
+    ids=["one-node", "many-nodes", "one-of-many-by-name", "a-volume", "a-gate"],
+)
+def test_a_full_node_is_no_error_to_a_pod_that_waits_for_something_else(
+    tmp_path: Path, capsys: Capture, said: str, spec: dict[str, Any], severity: str
+) -> None:
+    asks = waiting("new", {GPU: "1"}, spec=spec)
+    asks["status"]["conditions"][0]["message"] = said
+    named = node({KEY: OFFER, GPU: "1"}, labels={"kubernetes.io/hostname": "edge-07"})
+    ones = found(capsys, tmp_path, healthy(**{NODE_JSON: named, PODS: pods(HOLDER, asks)}), ID)
+    assert [one["severity"] for one in ones] == ([severity] if severity else [])
+    (document,) = explain(capsys, tmp_path)
+    events = [one for one in document["plan"]["events"] if one["reason"] == "GPUHeldByOther"]
+    assert len(events) == (1 if severity == "error" else 0)

@@ -113,3 +113,7 @@ def test_across_the_cluster_labels_tell() -> None:
     for given, number in ((labels, 1), ({}, 0)):
         seen = ClusterSeen(nodes=(parse(node(labels=given)),), bound=bound, cluster=no_cluster("not asked"))
         assert [one.id for one in across(seen)] == [ID] * number
+
+
+def test_a_tag_of_thousands_of_digits_is_no_release(tmp_path: Path, capsys: Capture) -> None:
+    assert found(capsys, tmp_path, jetson(f"l4t-base:r36.{'9' * 5000}"), ID) == []

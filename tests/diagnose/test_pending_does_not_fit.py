@@ -143,3 +143,8 @@ def test_where_others_may_take_it_this_node_is_not_to_blame(
     events = [one for one in document["plan"]["events"] if one["reason"] == "PendingDoesNotFit"]
     assert len(events) == (1 if severity == "error" else 0)
     assert f"scheduler: {said}" in one["evidence"]
+
+
+def test_a_line_of_the_node_that_is_no_quantity_is_not_judged(tmp_path: Path, capsys: Capture) -> None:
+    files = healthy(**{NODE_JSON: node({KEY: "a lot"}), PODS: pods(waiting("new", {KEY: "9Gi"}))})
+    assert found(capsys, tmp_path, files, ID) == []

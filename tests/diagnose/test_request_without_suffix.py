@@ -40,3 +40,8 @@ def test_an_annotation_is_an_amount_too(tmp_path: Path, capsys: Capture) -> None
     given = pod(annotations={"edgeagent.dev/gpu-memory-limit": "2048"})
     (one,) = found(capsys, tmp_path, healthy(**{PODS: pods(given)}), ID)
     assert "annotation" in one["summary"]
+
+
+def test_an_annotation_of_thousands_of_digits_is_no_amount(tmp_path: Path, capsys: Capture) -> None:
+    given = pod(annotations={"edgeagent.dev/gpu-memory-limit": "1" * 5000})
+    assert found(capsys, tmp_path, healthy(**{PODS: pods(given)}), ID) == []

@@ -80,4 +80,4 @@ def test_an_agent_knows_what_it_held_before(tmp_path: Path, peak: int, watched: 
     )
     rounds.saw(facts, decide(State(), facts, 100.0)[1])
     asyncio.run(rounds._round())  # noqa: SLF001 (its pace is another question)
-    assert [one.certainty for one in rounds.findings if one.id == ID] == ([certainty] if certainty else [])
+    assert [one.certainty for one in rounds.findings or () if one.id == ID] == ([certainty] if certainty else [])

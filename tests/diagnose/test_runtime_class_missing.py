@@ -31,6 +31,7 @@ from tests.diagnose.making import (
     judged,
     without,
 )
+from tests.diagnose.plugin import GPU
 
 ID = "runtime-class-missing"
 NVIDIA = {"runtimeClassName": "nvidia"}
@@ -48,7 +49,7 @@ def stuck(name: str, **handlers: str) -> Finding:
     """What is said of the whole cluster, with these classes, when a pod of a node names ``name``."""
     there = tuple(RuntimeClassFacts(name=one, handler=of, placement=Placement()) for one, of in handlers.items())
     cluster = replace(no_cluster(""), runtime_classes=Listed(items=there))
-    bound = {"edge-07": (parse(creating(spec={"runtimeClassName": name})),)}
+    bound = {"edge-07": (parse(creating(spec={"runtimeClassName": name}, limits={GPU: "1"})),)}
     (one,) = (one for one in across(ClusterSeen(nodes=(), bound=bound, cluster=cluster)) if one.id == ID)
     return one
 
@@ -118,3 +119,34 @@ def test_a_runtime_that_no_class_leads_to(
     tmp_path: Path, capsys: Capture, changes: dict[str, Any], number: int
 ) -> None:
     assert len(found(capsys, tmp_path, healthy(**changes), ID)) == number
+
+
+def test_a_class_that_is_not_for_the_gpu_is_not_made_with_nvidias_handler(tmp_path: Path, capsys: Capture) -> None:
+    """Pods under kata or gVisor are there to be kept apart."""
+    files = healthy(**{PODS: pods(creating(spec={"runtimeClassName": "kata"}))})
+    (one,) = found(capsys, tmp_path, files, ID)
+    assert "kubectl" not in one["remedy"]
+    assert "handler: nvidia" not in one["remedy"]
+    told = 'Error creating: pods "x" is forbidden: RuntimeClass "gvisor" not found'
+    files = healthy(**{EVENTS: {"items": [event("FailedCreate", told, "ReplicaSet", "x")]}})
+    (one,) = found(capsys, tmp_path / "refused", files, ID)
+    assert "handler: nvidia" not in one["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("last", "certainty"),
+    [
+        ("11:58:00", "certain"),  # 120 s before the snapshot, which is of 12:00
+        ("11:57:59", "suspected"),
+        ("11:41:40", "suspected"),  # 1100 s: a controller's longest wait of 1000 s, and 100 s
+        ("11:41:39", None),
+    ],
+)
+def test_an_event_that_is_not_repeated_is_of_the_past(
+    tmp_path: Path, capsys: Capture, last: str, certainty: str | None
+) -> None:
+    """It stands for an hour, also where the Deployment was corrected and names another class."""
+    told = event("FailedCreate", 'RuntimeClass "nvidia-gpu" not found', "ReplicaSet", "llm-7d")
+    told["lastTimestamp"] = f"2026-01-31T{last}Z"
+    rows = found(capsys, tmp_path, healthy(**{EVENTS: {"items": [told]}}), ID)
+    assert [one["certainty"] for one in rows] == ([certainty] if certainty else [])

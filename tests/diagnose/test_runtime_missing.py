@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from edgeagent.host.containerd import runtime
+from edgeagent.host.files import TreeFiles
 from tests.cases.making import about
 from tests.diagnose.making import (
     BINARY,
@@ -121,3 +123,19 @@ def test_k3s_own_file_does_not_count_where_another_runtime_is_used(
         ID,
     )
     assert f"/etc/{file}" in one["summary"]
+
+
+@pytest.mark.parametrize(
+    ("external", "text", "readable"),
+    [
+        ("docker", "version = 2\n", False),
+        (None, 'version = 2\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\n', False),
+        (None, "version = 2\n", True),
+    ],
+    ids=["docker-runs-them", "it-runs-no-pods", "it-runs-them"],
+)
+def test_containerds_file_proves_something_only_where_it_runs_pods(
+    external: str | None, text: str, *, readable: bool
+) -> None:
+    files = TreeFiles({"etc/containerd/config.toml": text.encode()})
+    assert runtime(files, "/var/lib/rancher/k3s", external).readable is readable

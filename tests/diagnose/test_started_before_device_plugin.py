@@ -77,8 +77,9 @@ def test_its_controller_makes_another_one(tmp_path: Path, capsys: Capture) -> No
         (pod("web", limits={"edgeagent.dev/gpu-memory": "1Gi"}), back()),
         (asking(),),
         (asking(), back("09:00:00")),  # the status of before the boot: nobody has looked yet
+        (asking(), back("11:55:10", made="2026-01-31T11:55:00Z")),  # five minutes after the boot another one came
     ],
-    ids=["plugin-was-there-before", "asks-for-none", "no-plugin", "not-back"],
+    ids=["plugin-was-there-before", "asks-for-none", "no-plugin", "not-back", "update"],
 )
 def test_it_was_not_before_the_plugin(tmp_path: Path, capsys: Capture, items: tuple[Any, ...]) -> None:
     assert found(capsys, tmp_path, booted(*items), ID) == []
@@ -120,7 +121,8 @@ def test_those_that_failed_are_counted(tmp_path: Path, capsys: Capture) -> None:
     owned = [refused(name, NONE_LEFT, ownerReferences=made_by) for name in ("a", "b", "c", "d")]
     (one,) = found(capsys, tmp_path, booted(*owned), ID)
     assert judged(one) == ("info", "certain", "node edge-07")
-    assert one["summary"].startswith("4 pods failed")
+    assert one["summary"].startswith("Pods failed")
+    assert any(row.endswith("UnexpectedAdmissionError: 4") for row in one["evidence"])
     assert "kubectl -n default delete pod d" in one["remedy"]
     (one,) = found(capsys, tmp_path / "2", booted(refused("alone")), ID)
     assert one["severity"] == "warning"
@@ -137,3 +139,14 @@ def test_those_that_failed_are_counted(tmp_path: Path, capsys: Capture) -> None:
 )
 def test_those_that_failed_for_something_else(tmp_path: Path, capsys: Capture, other: dict[str, Any]) -> None:
     assert found(capsys, tmp_path, booted(other), ID) == []
+
+
+def test_one_more_that_failed_is_no_other_event_and_the_rest_is_counted(tmp_path: Path, capsys: Capture) -> None:
+    made_by = [{"kind": "ReplicaSet", "name": "llm-7d", "controller": True}]
+    items = [refused(f"p{number}", NONE_LEFT, ownerReferences=made_by) for number in range(8)]
+    (first,) = found(capsys, tmp_path, booted(*items[1:]), ID)
+    (second,) = found(capsys, tmp_path / "2", booted(*items), ID)
+    assert first["summary"] == second["summary"]
+    # 8 failed and 5 are named.
+    assert second["evidence"][-1] == "and 3 more"
+    assert second["remedy"].count("delete pod") == 5

@@ -206,7 +206,7 @@ def test_a_sentence_of_a_remedy_is_broken_and_a_command_is_not(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    folder = board(tmp_path, creating(spec={"runtimeClassName": "gone"}))
+    folder = board(tmp_path, creating(spec={"runtimeClassName": "nvidia-gone"}))
     rows = page(capsys, folder).splitlines()
     start = next(number for number, row in enumerate(rows) if "→" in row)
     assert all(len(row) <= 80 for row in rows[start : start + 2])

@@ -31,7 +31,29 @@ def test_it_says_how_much(tmp_path: Path, capsys: Capture) -> None:
     (one,) = found(capsys, tmp_path, TRIGGER, ID)
     assert judged(one) == ("warning", "certain", "node edge-07")
     assert "22.00 GiB" in one["summary"]  # 23068672 KiB
-    assert "swapoff" in one["remedy"]
+    assert one["remedy"].endswith("\nsudo swapoff -a")
+
+
+# Three quarters of the memory are available.
+@pytest.mark.parametrize(
+    ("used", "command", "first"),
+    [
+        (0, "sudo swapoff -a", "Switch it off"),
+        (TOTAL_KIB // 2, "sudo swapoff -a", "end pods first"),
+        (TOTAL_KIB, "sudo reboot", "OOM killer"),
+    ],
+)
+def test_what_is_swapped_out_is_to_find_room(
+    tmp_path: Path, capsys: Capture, used: int, command: str, first: str
+) -> None:
+    (one,) = found(capsys, tmp_path, healthy(**swap(("/swapfile", TOTAL_KIB * 2, used))), ID)
+    assert one["remedy"].splitlines()[1:] == [command]
+    assert first in one["remedy"]
+
+
+def test_where_it_is_not_known_how_much_is_swapped_out_the_board_is_restarted(tmp_path: Path, capsys: Capture) -> None:
+    (one,) = found(capsys, tmp_path, without(TRIGGER, SWAPS), ID)
+    assert one["remedy"].endswith("\nsudo reboot")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +73,7 @@ def test_where_it_begins(tmp_path: Path, capsys: Capture, rows: list[tuple[str, 
 
 def test_zram_is_switched_off_another_way(tmp_path: Path, capsys: Capture) -> None:
     (one,) = found(capsys, tmp_path, healthy(**swap(("/dev/zram0", TOTAL_KIB, 0))), ID)
-    assert "nvzramconfig" in one["remedy"]
+    assert one["remedy"].splitlines()[1:] == ["sudo systemctl disable nvzramconfig", "sudo reboot"]
 
 
 def test_a_card_has_memory_of_its_own(tmp_path: Path, capsys: Capture) -> None:

@@ -225,6 +225,32 @@ async def test_throttling_pauses_all_traffic_for_as_long_as_told(tmp_path: Path)
     assert [request.path for request in server.requests] == ["/a", "/b"]
 
 
+async def test_throttling_in_the_background_pauses_the_background_alone(tmp_path: Path) -> None:
+    clock = Clock()
+    handle = script(answers(429, b"too many requests", {"Retry-After": "7"}), answers(200), answers(200))
+    async with serving(handle) as server, paused_client(tmp_path, server.url, clock) as client:
+        with pytest.raises(AnswerError):
+            await client.request("GET", "/list", background=True)
+        await client.request("POST", "/eviction")
+        clock.now = 1006.0
+        with pytest.raises(AnswerError) as caught:
+            await client.request("GET", "/list", background=True)
+        assert (caught.value.code, caught.value.retry_after) == (429, 1.0)
+        clock.now = 1007.0
+        await client.request("GET", "/list", background=True)
+    assert [request.path for request in server.requests] == ["/list", "/eviction", "/list"]
+
+
+async def test_what_is_asked_in_the_background_waits_when_all_else_does(tmp_path: Path) -> None:
+    handle = script(answers(429, b"too many requests", {"Retry-After": "7"}))
+    async with serving(handle) as server, paused_client(tmp_path, server.url, Clock()) as client:
+        with pytest.raises(AnswerError):
+            await client.request("GET", "/a")
+        with pytest.raises(AnswerError):
+            await client.request("GET", "/list", background=True)
+    assert len(server.requests) == 1
+
+
 async def test_a_disruption_budget_pauses_nothing(tmp_path: Path) -> None:
     handle = script(refuses(429, causes=("DisruptionBudget",), Retry_After="10"), answers(200))
     async with serving(handle) as server, paused_client(tmp_path, server.url, Clock()) as client:

@@ -59,7 +59,7 @@ async def test_a_node_that_does_not_exist_is_named(agent: Agent, status: Status,
 
     async with serving(nothing) as server, connect(server.url) as client:
         view = ClusterView(client, "edge-07")
-        agent.link.client, agent.link.node, agent.link.view = client, "edge-07", view
+        agent.link.latest, agent.link.node, agent.link.view = client, "edge-07", view
         view.start()
         await until(lambda: all(health.open for health in view.health().values()))
         cluster = (await asyncio.to_thread(status.shown)).cluster

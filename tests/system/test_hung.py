@@ -99,7 +99,7 @@ def test_answers_are_quick_and_right_while_driver_and_api_server_hang(agent: Age
     statuses = {path: ask(tmp_path, path)[0] for path in PATHS}
     assert statuses == dict.fromkeys(PATHS, 200) | dict.fromkeys(PATHS[1:3], 503)
     metrics = ask(tmp_path, "/metrics")[1]
-    assert '\nedgeagent_reading_stale{reading="nvml"} 1\n' in metrics
+    assert '\nedgeagent_reading_stale{reading="nvml"} 1.0\n' in metrics
     assert "\nedgeagent_device_health{" not in metrics
     # The loop goes on without either, so a restart would be no help.
     before = cycles(tmp_path)

@@ -34,7 +34,7 @@ class Reloads:
     def __init__(self, *answers: Config | ConfigError) -> None:
         self.agent = SimpleNamespace(config=OLD, wake=mock.Mock())
         self.status = SimpleNamespace(refused=())
-        self.notifier = mock.Mock()
+        self.notifier = mock.Mock(watchdog=None)
         self.wanted = asyncio.Event()
         self.go = threading.Semaphore(0)
         self.begun = 0
@@ -138,3 +138,27 @@ async def test_a_cycle_that_was_asked_for_does_not_wait_for_the_next_reading(slo
 
     await asyncio.wait_for(slow.run(stop, shown), 60)
     assert modes[-1] == "mode: observe is configured"
+
+
+async def test_a_longer_interval_that_is_read_again_lengthens_the_limit_of_the_watchdog() -> None:
+    reloads = Reloads(SLOW)
+    reloads.notifier.watchdog = 30.0
+    reloads.go.release()
+    reloads.wanted.set()
+
+    await until(lambda: "ready" in reloads.told)
+
+    # Five cycles of 600 s may be missed.
+    reloads.notifier.watch_every.assert_called_once_with(3000.0)
+    reloads.task.cancel()
+
+
+@pytest.mark.parametrize("loop", ["link", "watch", "rounds"])
+async def test_an_agent_does_not_outlive_one_of_its_loops(
+    slow: Agent, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow.config = config("sampling: {interval: 1s, fast: 10ms}")
+    monkeypatch.setattr(getattr(slow, loop), "run", mock.AsyncMock(side_effect=ZeroDivisionError(loop)))
+
+    with pytest.raises(ZeroDivisionError, match=loop):
+        await asyncio.wait_for(slow.run(asyncio.Event(), lambda _: None), 60)

@@ -6,8 +6,10 @@ import asyncio
 import json
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -120,3 +122,17 @@ async def test_the_log_says_once_why_nobody_is_killed(
         "The memory of the board is nearly gone, and no pod is killed: policy.kill is never."
     ]
     assert victim.poll() is None
+
+
+async def test_it_does_not_wait_for_threads_that_others_keep_busy(on_a_machine: Agent) -> None:
+    busy = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(busy)
+    done = threading.Event()
+    await cycle(on_a_machine)
+    blocked = busy.submit(done.wait)
+    try:
+        await asyncio.wait_for(cycle(on_a_machine), 30)
+        assert dict(on_a_machine.kills) == {"killed": 1}
+        assert not blocked.done()
+    finally:
+        done.set()

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from edgeagent import quantity
+from edgeagent.diagnose.placement import unmet
 from edgeagent.diagnose.rule import Rule
 from edgeagent.facts import GPU_MEMORY
 from edgeagent.memory import requests
-from edgeagent.plan import labels
+from edgeagent.plan import labels, owners
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,8 @@ def look(seen: Collected) -> Iterator[Finding]:
     asking = [
         pod.key
         for pod in seen.everyone()
-        if not pod.admitted and any(requests.total(pod, key, "requests") for key in lacking)
+        if not (pod.admitted or pod.terminating or unmet(pod.placement, seen.node))
+        and any(requests.total(pod, key, "requests") for key in lacking)
     ]
     if not lacking or not (asking or (seen.owed is not None and seen.owed >= PATIENCE)):
         return
@@ -53,14 +55,15 @@ def across(seen: ClusterSeen) -> Iterator[Finding]:
     """Nodes that say they have a GPU and offer none of its memory."""
     for node in seen.nodes:
         kind = node.labels.get(labels.KIND, "none")
-        offered = [key for key in node.allocatable if key.startswith(GPU_MEMORY)]
-        if kind != "none" and all(_is_none(node.allocatable, key) for key in offered):
+        # What is 0 was published so: all of it may be booked.
+        offered = any(key.startswith(GPU_MEMORY) for key in node.allocatable)
+        if kind != "none" and not offered and not owners.other_owner(node):
             yield RULE.finding(
                 f"node {node.name}",
                 f"The node's label says that it has a GPU ({kind}), and it has no {GPU_MEMORY}.",
                 evidence=(
                     f"label {labels.KIND}: {kind}",
-                    f"node status.allocatable.{GPU_MEMORY}: {node.allocatable.get(GPU_MEMORY, 'absent')}",
+                    f"node status.allocatable.{GPU_MEMORY}: absent",
                 ),
             )
 

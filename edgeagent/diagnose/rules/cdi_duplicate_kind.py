@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent.diagnose import cdi
@@ -52,7 +53,7 @@ def _rows(specs: tuple[CdiSpec, ...]) -> tuple[str, ...]:
 
 def _dropped(seen: Collected, specs: tuple[CdiSpec, ...], names: list[str]) -> Finding:
     kept = next((spec for spec in specs if spec.path.endswith(f"/{_USUAL}")), specs[0])
-    moves = "\n".join(f"sudo mv {spec.path} {spec.path}.off" for spec in specs if spec is not kept)
+    moves = "\n".join(f"sudo mv {quote(spec.path)} {quote(f'{spec.path}.off')}" for spec in specs if spec is not kept)
     return RULE.finding(
         seen.node_subject,
         f"{' and '.join(spec.path for spec in specs)} both define {_told(names)}: runtimes drop these devices from all "
@@ -68,7 +69,7 @@ def _refused(seen: Collected, spec: CdiSpec) -> Finding:
         seen.node_subject,
         f"{spec.path} defines {_told(names)} more than once, so runtimes refuse all of it.",
         evidence=_rows((spec,)),
-        remedy=f"Write it anew:\nsudo nvidia-ctk cdi generate --output={spec.path}\nnvidia-ctk cdi list",
+        remedy=f"Write it anew:\nsudo nvidia-ctk cdi generate --output={quote(spec.path)}\nnvidia-ctk cdi list",
     )
 
 
@@ -78,7 +79,7 @@ def _shadowed(seen: Collected, below: CdiSpec, above: CdiSpec, names: list[str])
         f"{above.path} takes the place of {below.path} for {_told(names)}: a change of the latter has no effect.",
         evidence=_rows((below, above)),
         remedy="Nothing has to be done while the first is right. To have one only:\n"
-        f"sudo mv {below.path} {below.path}.off",
+        f"sudo mv {quote(below.path)} {quote(f'{below.path}.off')}",
         severity="info",
         certainty="suspected",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent.diagnose import cdi, injection
@@ -147,7 +148,8 @@ def _of_pod(seen: Collected, pod: PodFacts, lacking: list[_Asked]) -> Finding:
             pod_subject(pod),
             f"Whether a CDI specification defines {names} cannot be told: {'; '.join(closed)}.",
             evidence=(*_rows(lacking), *closed),
-            remedy=f"Let the agent read it:\nsudo chmod a+r {' '.join(s.path for s in seen.host.cdi if s.closed)}",
+            remedy="Let the agent read it:\n"
+            f"sudo chmod a+r {' '.join(quote(spec.path) for spec in seen.host.cdi if spec.closed)}",
             severity="info",
             certainty="cannot-tell",
             pod=pod,
@@ -215,7 +217,9 @@ def _remedy(seen: Collected, lacking: list[_Asked]) -> str:
     )
     odd = [spec for spec in seen.host.cdi if not cdi.is_read(spec) and spec.kind in kinds]
     if odd:
-        return f"Give the file an ending that is read:\nsudo mv {odd[0].path} {odd[0].path.rpartition('.')[0]}.yaml"
+        path = odd[0].path
+        ending = f"{path.rpartition('.')[0]}.yaml"
+        return f"Give the file an ending that is read:\nsudo mv {quote(path)} {quote(ending)}"
     if not all(map(cdi.is_nvidia, kinds)):
         return "\n".join(
             [*lines, f"Let what offers {', '.join(sorted(kinds))} write its specification to {cdi.STATIC}."]

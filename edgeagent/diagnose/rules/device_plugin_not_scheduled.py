@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent.diagnose import plugins
@@ -24,6 +26,8 @@ _FOUND = "feature.node.kubernetes.io/"
 _PRESENT = "nvidia.com/gpu.present"
 """The one that the chart's affinity leaves to people (NVIDIA/k8s-device-plugin, values.yaml)."""
 _NO = ("false", "no", "off")
+_WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
+"""A number that Gt and Lt compare with: it fits into 64 bits."""
 
 
 def look(seen: Collected) -> Iterator[Finding]:
@@ -90,14 +94,20 @@ def _keys(placement: Placement) -> Iterator[str]:
 
 def _remedy(one: DaemonSetFacts, node: NodeFacts) -> str:
     wanted, fixed = _labels(one.placement, node)
+    if fixed:
+        return (
+            f"Leave {_name(one)} to the nodes that it is for: {', '.join(fixed)} says what a node is, and is not set "
+            "by hand. Run the device plugin here by a second DaemonSet, from another release of the chart or a copy by "
+            "another name, whose nodeSelector, affinity and tolerations let it come to this node."
+        )
     lines = []
     if wanted:
-        pairs = (f"{key}-" if text is None else f"{key}={text}" for key, text in wanted.items())
+        pairs = (quote(f"{key}-" if text is None else f"{key}={text}") for key, text in wanted.items())
         change = "--overwrite " if any(key in node.labels for key in wanted) else ""
         lines += [f"kubectl label {change}node {node.name} {' '.join(pairs)}"]
-    patch = _patch(one, node, fixed)
+    patch = _patch(one, node)
     if patch:
-        lines += [f"kubectl -n {one.namespace} patch daemonset {one.name} --type json -p '{json.dumps(patch)}'"]
+        lines += [f"kubectl -n {one.namespace} patch daemonset {one.name} --type json -p {quote(json.dumps(patch))}"]
     told = "\nWhat a chart or an operator made it changes back; set the same in its values." if patch else ""
     return "Let the device plugin come to this node:\n" + "\n".join(lines) + told
 
@@ -133,30 +143,22 @@ def _settled(group: Sequence[Term]) -> Mapping[str, str | None]:
 def _value(term: Term) -> str | None:
     if term.operator == "In" and term.values:
         return term.values[0]
-    if term.operator in ("Gt", "Lt") and term.values and term.values[0].lstrip("-").isdecimal():
+    if term.operator in ("Gt", "Lt") and term.values and _WHOLE.fullmatch(term.values[0]):
         return str(int(term.values[0]) + (1 if term.operator == "Gt" else -1))
     return "true" if term.operator == "Exists" else None
 
 
-def _patch(one: DaemonSetFacts, node: NodeFacts, fixed: Sequence[str]) -> list[dict[str, object]]:
-    """What is to be changed of the DaemonSet itself: tolerations, and what no label can make true."""
-    spec = "/spec/template/spec"
-    selected = [key for key in fixed if key in one.placement.selector]
-    changes: list[dict[str, object]] = [
-        {"op": "remove", "path": f"{spec}/nodeSelector/{key.replace('~', '~0').replace('/', '~1')}"} for key in selected
-    ]
-    if len(selected) < len(fixed):
-        changes.append({"op": "remove", "path": f"{spec}/affinity/nodeAffinity"})
+def _patch(one: DaemonSetFacts, node: NodeFacts) -> list[dict[str, object]]:
+    """What is to be changed of the DaemonSet itself: tolerations. What it asks of nodes stays, for those it runs on."""
+    path = "/spec/template/spec/tolerations"
     taints = untolerated(plugins.placement(one), node)
     wanted = [
         {key: text for key, text in asdict(taint).items() if text}
         for taint in taints
     ]  # fmt: skip
     if wanted and one.placement.tolerations:
-        changes += [{"op": "add", "path": f"{spec}/tolerations/-", "value": taint} for taint in wanted]
-    elif wanted:
-        changes.append({"op": "add", "path": f"{spec}/tolerations", "value": wanted})
-    return changes
+        return [{"op": "add", "path": f"{path}/-", "value": taint} for taint in wanted]
+    return [{"op": "add", "path": path, "value": wanted}] if wanted else []
 
 
 RULE = Rule(

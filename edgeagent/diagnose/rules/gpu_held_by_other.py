@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from edgeagent import quantity
 from edgeagent.diagnose import advice, plugins
 from edgeagent.diagnose.collected import pod_subject
-from edgeagent.diagnose.placement import unmet
+from edgeagent.diagnose.placement import only_here, unmet
 from edgeagent.diagnose.rule import Rule
 from edgeagent.facts import GPU_MEMORY
 from edgeagent.memory import requests
@@ -65,7 +65,9 @@ def look(seen: Collected) -> Iterator[Finding]:
     for pod in listed.items:
         taken = _short(seen.node, seen.pods, pod)
         if taken:
-            yield _finding(seen.node, pod, taken, _way_out(seen, pod, taken))
+            found = _finding(seen.node, pod, taken, _way_out(seen, pod, taken))
+            # Where others may take it, each full node would say the same at the pod, and none of them is ill.
+            yield found if found.severity == "info" or only_here(pod) else replace(found, severity="warning", event="")
 
 
 def across(seen: ClusterSeen) -> Iterator[Finding]:
@@ -87,7 +89,9 @@ def _short(node: NodeFacts, bound: Sequence[PodFacts], pod: PodFacts) -> _Taken 
     wanted = plugins.asks(pod)
     if any(amount > offered.get(key, 0) for key, amount in wanted.items()):
         return None
-    found = (_taken(bound, key, amount, offered[key]) for key, amount in wanted.items())
+    # A scheduler that names something else alone has tried: a volume, a gate. It counts what is held by itself.
+    told = pod.unschedulable
+    found = (_taken(bound, key, wanted[key], offered[key]) for key in wanted if told is None or key in told)
     return next((taken for taken in found if taken.left < taken.asked), None)
 
 
@@ -138,7 +142,8 @@ RULE = Rule(
     title="Another pod holds the GPU",
     severity="error",
     looks_at="pods that are bound to no node, ask for `nvidia.com/gpu` or its kind and may run here; what the node "
-    "offers of it, and the requests of its live pods",
+    "offers of it, and the requests of its live pods. Nothing where the scheduler has said what a pod waits for and "
+    "names something else alone; a warning where the pod may go to other nodes too",
     matters="A GPU that is asked for by number belongs to one pod, however little of it that pod uses. The next one "
     "stays `Pending`, and the scheduler does not say who holds it.",
     remedy="Let both pods ask for GPU memory in place of a GPU, and give them the GPU by the RuntimeClass:\n"

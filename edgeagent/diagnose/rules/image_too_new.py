@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgeagent.diagnose.collected import ClusterSeen, Collected
     from edgeagent.facts import ContainerFacts, Finding, PodFacts
 
-_L4T = re.compile(r"(?:(?<![a-z0-9])r|l4t[^:]*[-_:]|l4t)(3\d)\.(\d+)", re.IGNORECASE)
+_L4T = re.compile(r"(?:(?<![a-z0-9])r|l4t[^:]*[-_:]|l4t)(3\d)\.(\d{1,3})(?!\d)", re.IGNORECASE)
 """``l4t-base:r36.2.0``, ``ollama:r36.4-cu126``, ``l4t-jetpack:36.4.0``."""
 _JETPACK = re.compile(r"(?<![a-z])(?:jetpack|jp)[-_.:]?([4-9])(?:[-_.]?(\d))?", re.IGNORECASE)
 """``latest-jetson-jetpack6``, ``jp62``, ``jetpack-5.1.2``."""
@@ -86,7 +86,7 @@ def _has(told: Sequence[str | None], sources: Sequence[str]) -> _Has:
 
 
 def _pair(version: str | None) -> tuple[int, int] | None:
-    match = re.match(r"(\d+)(?:\.(\d+))?", version or "")
+    match = re.match(r"(\d{1,6})(?!\d)(?:\.(\d{1,6})(?!\d))?", version or "")
     return (int(match[1]), int(match[2] or 0)) if match else None
 
 

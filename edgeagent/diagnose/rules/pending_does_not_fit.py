@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgeagent import quantity
 from edgeagent.diagnose import manifests
 from edgeagent.diagnose.collected import pod_subject
-from edgeagent.diagnose.placement import unmet
+from edgeagent.diagnose.placement import only_here, unmet
 from edgeagent.diagnose.rule import Rule
 from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY, PREFIX
 from edgeagent.memory import requests
@@ -17,9 +17,6 @@ from edgeagent.memory import requests
 if TYPE_CHECKING:
     from edgeagent.diagnose.collected import ClusterSeen, Collected
     from edgeagent.facts import Finding, NodeFacts, PodFacts
-
-
-_HOST_NAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +79,7 @@ def look(seen: Collected) -> Iterator[Finding]:
             if lines:
                 found = _finding(seen.node, seen.pods, pod, lines)
                 # Where others may take it, each of them would say the same at the pod, and none of them is ill.
-                yield found if _only_here(pod) else replace(found, severity="warning", event="")
-
-
-def _only_here(pod: PodFacts) -> bool:
-    """No other node is there for it, as far as is known: the scheduler counts the nodes."""
-    told = pod.unschedulable
-    return told is None or told.startswith("0/1 ") or _HOST_NAME in pod.placement.selector
+                yield found if only_here(pod) else replace(found, severity="warning", event="")
 
 
 def across(seen: ClusterSeen) -> Iterator[Finding]:
@@ -118,11 +109,20 @@ def _short(
     lines = []
     for key in sorted(_keys(pod) | {requests.MEMORY}):
         told = node.allocatable.get(key)
-        if key in leave or (told is None and key == requests.MEMORY):
+        offered = _amount(told or "0")
+        if key in leave or offered is None or (told is None and key == requests.MEMORY):
             continue
         booked = sum(requests.total(one, key, "requests") for one in bound)
-        lines.append(_Line(key, requests.total(pod, key, "requests"), quantity.parse(told or "0"), booked))
+        lines.append(_Line(key, requests.total(pod, key, "requests"), offered, booked))
     return [line for line in lines if line.asked and line.short > 0]
+
+
+def _amount(text: str) -> int | None:
+    """None: it is no quantity, so nothing is known of the line."""
+    try:
+        return quantity.parse(text)
+    except ValueError:
+        return None
 
 
 def _finding(node: NodeFacts, bound: Sequence[PodFacts], pod: PodFacts, lines: list[_Line]) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,9 @@ from edgeagent.quantity import MIB
 if TYPE_CHECKING:
     from edgeagent.diagnose.collected import ClusterSeen, Collected
     from edgeagent.facts import Finding, PodFacts
+
+_BELOW = re.compile(r"\d{1,7}", re.ASCII)
+"""So many digits has 1 MiB in bytes. Python refuses to make a number of a text of thousands."""
 
 
 def look(seen: Collected | ClusterSeen) -> Iterator[Finding]:
@@ -38,7 +42,7 @@ def _figures(pod: PodFacts) -> Iterator[tuple[str, str, int]]:
             if key in (GPU_MEMORY, IGPU_MEMORY) or key.startswith(f"{GPU_MEMORY}-"):
                 yield f"Container {container.name}", key, amount
     told = pod.annotations.get(LIMIT_ANNOTATION, "")
-    if told.isdecimal():
+    if _BELOW.fullmatch(told):
         yield "The annotation", LIMIT_ANNOTATION, int(told)
 
 

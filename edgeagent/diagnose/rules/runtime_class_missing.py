@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from edgeagent.diagnose import advice
+from edgeagent.diagnose import advice, injection
 from edgeagent.diagnose.collected import pod_subject
 from edgeagent.diagnose.rule import Rule
 
@@ -16,31 +16,36 @@ if TYPE_CHECKING:
     from edgeagent.facts.diagnosis import ClusterLook, EventFacts
 
 NVIDIA = "nvidia"
-_NOT_FOUND = re.compile(r'(?:RuntimeClass|runtimeclasses?\.node\.k8s\.io) \\?"([^"\\]+)\\?" not found', re.IGNORECASE)
+_NOT_FOUND = re.compile(r'(?:RuntimeClass|runtimeclasses?\.node\.k8s\.io) \\?"([\w.-]+)\\?" not found', re.IGNORECASE)
 """As the API server says it when it refuses a pod, and the kubelet when it cannot start one."""
+_TOLD_AGAIN = 1000.0 + 100.0
+"""Seconds within which a controller that still fails has said so again: its longest wait (see ``_at_once``), and some
+for the event to come."""
+_SURE = 120.0
+"""Seconds for which an event is taken for what is so now."""
 
 
 def look(seen: Collected) -> Iterator[Finding]:
     """Pods that name a class, makers of pods that are refused for it, and whether a class for the GPU exists."""
     used = seen.host.containerd
     usable = tuple(name for name in used.nvidia if used.runtimes[name][1])
-    yield from _named(seen.cluster, tuple(seen.everyone()), seen.node_subject, usable)
+    yield from _named(seen.cluster, tuple(seen.everyone()), seen.node_subject, usable, seen.facts.wall)
     if seen.cluster.runtime_classes.items is not None:
         yield from _none_for_gpu(seen, usable)
 
 
 def across(seen: ClusterSeen) -> Iterator[Finding]:
     """Pods of all nodes."""
-    yield from _named(seen.cluster, tuple(seen.everyone()), "cluster", None)
+    yield from _named(seen.cluster, tuple(seen.everyone()), "cluster", None, seen.wall)
 
 
 def _named(
-    cluster: ClusterLook, pods: tuple[PodFacts, ...], asker: str, usable: tuple[str, ...] | None
+    cluster: ClusterLook, pods: tuple[PodFacts, ...], asker: str, usable: tuple[str, ...] | None, wall: float | None
 ) -> Iterator[Finding]:
     """Classes that pods and their makers name.
 
     ``asker``: what it is about where nothing can be told. ``usable``: handlers for the GPU that this node has; None:
-    no node was looked at.
+    no node was looked at. ``wall``: Unix time of now; None: not known.
     """
     listed = cluster.runtime_classes
     if listed.items is None:
@@ -53,7 +58,7 @@ def _named(
     for pod in pods:
         if pod.runtime_class and pod.runtime_class not in there:
             yield _of_pod(cluster, pod, pod.runtime_class, usable)
-    yield from _refused(cluster, there, usable)
+    yield from _refused(cluster, there, usable, wall)
 
 
 def started(pod: PodFacts) -> bool:
@@ -68,18 +73,23 @@ def _of_pod(cluster: ClusterLook, pod: PodFacts, name: str, usable: tuple[str, .
         pod_subject(pod),
         f"The pod names the RuntimeClass {name}, which does not exist: {follows}.",
         evidence=(f"spec.runtimeClassName: {name}", _listed(cluster)),
-        remedy=_remedy(name, cluster, usable),
+        remedy=_remedy(name, cluster, usable, pod),
         severity="warning" if runs else "error",
         pod=pod,
     )
 
 
-def _refused(cluster: ClusterLook, there: set[str], usable: tuple[str, ...] | None) -> Iterator[Finding]:
-    """Those whose pods are not even made: only an event tells."""
+def _refused(
+    cluster: ClusterLook, there: set[str], usable: tuple[str, ...] | None, wall: float | None
+) -> Iterator[Finding]:
+    """Those whose pods are not even made: only an event tells.
+
+    It stands for an hour, whatever has been mended since; a controller that still fails says so again.
+    """
     told: dict[tuple[str, str], EventFacts] = {}
     for event in cluster.events.items or ():
         match = _NOT_FOUND.search(event.note) if event.kind != "Pod" else None
-        if match and match[1] not in there:
+        if match and match[1] not in there and (_age(event, wall) or 0.0) <= _TOLD_AGAIN:
             told[f"{event.kind.lower()} {event.namespace}/{event.name}", match[1]] = event
     for (subject, name), event in told.items():
         yield RULE.finding(
@@ -87,7 +97,18 @@ def _refused(cluster: ClusterLook, there: set[str], usable: tuple[str, ...] | No
             f"Its pods are refused because the RuntimeClass {name} does not exist.",
             evidence=(f"event: {event.note}", _listed(cluster)),
             remedy=f"{_remedy(name, cluster, usable)}\n{_at_once(event)}",
+            certainty="certain" if _is_new(event, wall) else "suspected",
         )
+
+
+def _age(event: EventFacts, wall: float | None) -> float | None:
+    """Seconds since it was last seen; None: not known."""
+    return None if wall is None or event.last is None else wall - event.last
+
+
+def _is_new(event: EventFacts, wall: float | None) -> bool:
+    age = _age(event, wall)
+    return age is not None and age <= _SURE
 
 
 def _none_for_gpu(seen: Collected, usable: tuple[str, ...]) -> Iterator[Finding]:
@@ -115,7 +136,13 @@ def _listed(cluster: ClusterLook) -> str:
     return f"runtimeclasses: {', '.join(names) or 'none'}"
 
 
-def _remedy(name: str, cluster: ClusterLook, usable: tuple[str, ...] | None) -> str:
+def _remedy(name: str, cluster: ClusterLook, usable: tuple[str, ...] | None, pod: PodFacts | None = None) -> str:
+    """``pod``: the one that names the class; None: it is not known, as none was made."""
+    if not injection.for_gpu(pod, name):
+        return (
+            f"Correct the name {name} in the manifest, or make a RuntimeClass of this name with the handler that it "
+            "is meant for, once containerd has that on the nodes."
+        )
     unseen = ""
     if usable is None:
         handler = _likely(name, cluster)
@@ -152,6 +179,7 @@ RULE = Rule(
     title="The RuntimeClass does not exist",
     severity="error",
     looks_at="`spec.runtimeClassName` of pods, all RuntimeClasses, events of ReplicaSets and others that make pods, "
+    "if they are not older than the longest that such a one waits to try again (1000 s), "
     "and whether a class leads to the NVIDIA runtime that containerd has",
     matters="The API server refuses new pods that name it, and a Deployment shows no pod at all. A pod that was made "
     "before the class went stays in `ContainerCreating`.",

@@ -70,7 +70,7 @@ class _Case:
 
     def busy(self, found: Finding) -> bool:
         """It keeps the CPU busy. Once that was ``found`` it stays so until the container uses the GPU, or ends."""
-        known = {(one.id, one.uid, one.summary) for one in self.seen.facts.findings}
+        known = {(one.id, one.uid, one.summary) for one in self.seen.facts.findings or ()}
         return (self.cores or 0.0) >= BUSY or (found.id, found.uid, found.summary) in known
 
     def started(self, graces: int) -> bool:

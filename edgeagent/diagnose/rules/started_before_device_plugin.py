@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 REFUSED = "UnexpectedAdmissionError"
 """What the kubelet says of a pod that it could give no device (kubernetes, pkg/kubelet/lifecycle)."""
 _MOST_NAMED = 3
+_MOST_TOLD = 5
+"""Pods that evidence and remedy name."""
 _CENTURY = 100 * 366 * 86400.0
 _MINUTE = len("2026-01-31T12:00")
 
@@ -28,6 +30,8 @@ class _Plugin:
     """The device plugin, as far as it is known when it first ran since the boot."""
 
     pod: PodFacts
+    made: float | None
+    """Unix time when its pod was; None: not known."""
     since: float
     """Unix time."""
     again: bool
@@ -57,7 +61,7 @@ def _plugin(seen: Collected) -> _Plugin | None:
         formers = [one.former_started_at for one in runs if (one.former_started_at or boot) > boot]
         since = min((moment for moment in (*(one.started_at for one in runs), *formers) if moment), default=None)
         if since is not None and since >= boot:
-            return _Plugin(pod, since, again=bool(formers))
+            return _Plugin(pod, pod.created_at or pod.start_time, since, again=bool(formers))
     return None
 
 
@@ -76,6 +80,8 @@ def _early(seen: Collected, one: ContainerFacts, plugin: _Plugin) -> bool:
     asks = any(plugins.is_device(key) and amount for key, amount in one.requests.items())
     if not asks or one.kind in ("init", "ephemeral") or one.started_at is None or boot is None:
         return False
+    if plugin.made is None or plugin.made >= max(one.started_at, boot):
+        return False  # an update: another plugin was there before
     if one.started_at >= plugin.since or (one.started_at < boot and one.container_id not in holders.seen):
         return False
     return not any(holder.container_id == one.container_id for holder in holders.processes)
@@ -88,8 +94,7 @@ def _of_pod(seen: Collected, pod: PodFacts, early: Sequence[ContainerFacts], plu
     holders, boot = seen.host.holders, _boot(seen) or 0.0
     known = all(one.container_id in holders.seen and one.container_id not in holders.closed for one in early)
     # A plugin whose pod is younger than the boot may have followed another one: an update.
-    made = plugin.pod.created_at or plugin.pod.start_time
-    same = made is not None and made < boot and not plugin.again
+    same = plugin.made is not None and plugin.made < boot and not plugin.again
     names = ", ".join(one.name for one in early)
     yield RULE.finding(
         pod_subject(pod),
@@ -116,16 +121,23 @@ def _failed(seen: Collected, bound: Sequence[PodFacts]) -> Iterator[Finding]:
         return
     found.sort(key=lambda pod: pod.key)
     alone = [pod for pod in found if pod.owner is None]
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
-    names = ", ".join(pod.key for pod in found[:_MOST_NAMED])
+    named = ", ".join(pod.key for pod in alone[:_MOST_NAMED]) + (" and others" if len(alone) > _MOST_NAMED else "")
+    told = found[:_MOST_TOLD]
+    more = len(found) - len(told)
     yield RULE.finding(
         seen.node_subject,
-        f"{len(found)} {'pod' if len(found) == 1 else 'pods'} failed because the device plugin had no GPU for "
-        f"{'it' if len(found) == 1 else 'them'} when the kubelet was to start {'it' if len(found) == 1 else 'them'}: "
-        f"{names}{more}." + (f" Nobody makes {', '.join(pod.key for pod in alone)} anew." if alone else ""),
-        evidence=[f"{pod_subject(pod)} status.reason: {' '.join(filter(None, pod.told))}" for pod in found],
+        # No number, and no names that a controller makes: every other one would be another event.
+        "Pods failed because the device plugin had no GPU for them when the kubelet was to start them."
+        + (f" Nobody makes {named} anew." if alone else ""),
+        evidence=(
+            f"pods with status.reason {REFUSED}: {len(found)}",
+            *(f"{pod_subject(pod)} status.reason: {' '.join(filter(None, pod.told))}" for pod in told),
+            *((f"and {more} more",) if more else ()),
+        ),
         remedy="They are not started again, and hold nothing. Take them away, and make anew those without a "
-        "controller:\n" + "\n".join(f"kubectl -n {quote(pod.namespace)} delete pod {quote(pod.name)}" for pod in found),
+        "controller:\n"
+        + "\n".join(f"kubectl -n {quote(pod.namespace)} delete pod {quote(pod.name)}" for pod in told)
+        + (f"\n# and {more} more: kubectl get pods -A --field-selector status.phase=Failed" if more else ""),
         severity="warning" if alone else "info",
     )
 

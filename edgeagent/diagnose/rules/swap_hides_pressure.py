@@ -33,15 +33,32 @@ def look(seen: Collected) -> Iterator[Finding]:
             f"/proc/meminfo: MemTotal {memory.total}, SwapTotal {memory.swap_total}",
             *(f"/proc/swaps: {row.path} {row.bytes}" for row in rows),
         ),
-        remedy=_remedy(rows and all(row.zram for row in rows)),
+        remedy=_remedy(
+            memory.available, None if seen.host.swaps is None else used, zram=bool(rows) and all(r.zram for r in rows)
+        ),
         certainty="suspected" if total < memory.total else "certain",
     )
 
 
-def _remedy(zram: object) -> str:
+def _remedy(available: int | None, used: int | None, *, zram: bool) -> str:
+    """What is swapped out comes back when swap is switched off; ``used``: None where that is not known."""
     if zram:
-        return "Make it smaller than half of the memory, or switch it off:\nsudo systemctl disable --now nvzramconfig"
-    return "Switch it off, and take it out of /etc/fstab:\nsudo swapoff -a"
+        return (
+            "Make it smaller than half of the memory, or do without from the next start on. Switched off at once, all "
+            "that is in it would come back into memory:\nsudo systemctl disable nvzramconfig\nsudo reboot"
+        )
+    if used == 0:
+        return "Switch it off, and take it out of /etc/fstab:\nsudo swapoff -a"
+    if used is None or available is None or used > available:
+        told = "What is swapped out" if used is None else f"{human(used)} are swapped out, which"
+        return (
+            f"Take it out of /etc/fstab, and restart the board. {told} may not find room in memory: switching swap off "
+            "now could end in the OOM killer.\nsudo reboot"
+        )
+    return (
+        f"{human(used)} are swapped out and come back into memory, of which {human(available)} are available: end pods "
+        "first. Then switch it off, and take it out of /etc/fstab:\nsudo swapoff -a"
+    )
 
 
 RULE = Rule(
@@ -53,8 +70,8 @@ RULE = Rule(
     matters="GPU memory is pinned and cannot be swapped out. With a large swap the host's memory gives way instead: "
     "free memory stays above the floor while the board gets slower and slower, and ends in a hang. No capacity ever "
     "counts swap.",
-    remedy="Switch the swap off or make it small: `sudo swapoff -a`, and `/etc/fstab`; of zram "
-    "`sudo systemctl disable --now nvzramconfig`.",
+    remedy="Take the swap out of `/etc/fstab`, of zram `sudo systemctl disable nvzramconfig`, and restart the board. "
+    "`sudo swapoff -a` does at once where little is swapped out: all of it comes back into memory, so end pods first.",
     look=look,
 )
 RULES = (RULE,)

@@ -1101,7 +1101,8 @@ function findingRow() {
 
 function renderFindings(state) {
   say(byId("findings-count"), state.findings.length ? String(state.findings.length) : "");
-  const none = state.old || !state.board ? "Not known." : "Nothing found wrong.";
+  const looked = state.diagnosed ? "Nothing found wrong." : "Not looked for yet, or not lately.";
+  const none = state.old || !state.board ? "Not known." : looked;
   say(byId("findings-none"), state.findings.length ? "" : none);
   byId("findings-none").hidden = state.findings.length > 0;
   sync(byId("findings-list"), state.findings, (one) => `${one.id} ${one.subject}`, findingRow, (row, one) => {

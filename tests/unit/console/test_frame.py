@@ -161,6 +161,11 @@ def test_findings_that_ask_for_somebody_are_shown() -> None:
     assert "cgroup-v1" not in text
 
 
+def test_before_a_diagnosis_nobody_has_looked() -> None:
+    assert rows(page(state(findings=[], diagnosed=False)), "  not looked") == ["  not looked for yet, or not lately"]
+    assert "FINDINGS" not in page(state(findings=[], diagnosed=True))
+
+
 def test_memory_and_the_boards_health() -> None:
     assert rows(page(state()), "MEMORY") == [
         "MEMORY   700 MiB usable, floor 128 MiB   no pressure   GPU outside pods 64 MiB",

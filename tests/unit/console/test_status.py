@@ -233,3 +233,11 @@ def test_a_decision_from_before_the_clock_was_set_has_no_time() -> None:
 
     assert row(page(document), "decision").startswith("some time ago: killed nobody")
     assert said.happened(document["incidents"], document["events"])[-1].decision
+
+
+def test_before_the_first_diagnosis_no_finding_is_not_said_to_be_none() -> None:
+    assert row(page(state(findings=[], diagnosed=False)), "findings") == "not looked for yet, or not lately"
+    assert row(page(state(findings=[], diagnosed=True)), "findings") == "none"
+    # A plan has some of itself, and an agent of an older version does not say.
+    assert row(page(state(diagnosed=False)), "findings").startswith("1 error")
+    assert row(page(state(findings=[])), "findings") == "none"

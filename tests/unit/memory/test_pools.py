@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from edgeagent.config import Reserves
@@ -224,6 +226,16 @@ def test_a_card_in_mig_mode_without_an_instance_has_no_memory_to_give() -> None:
         (CARD_UUID, "degraded", None)
     ]
     assert sized(found) is None
+
+
+def test_one_container_has_at_most_what_the_largest_card_has_for_pods() -> None:
+    found = board(card("GPU-1", 46_068 * MIB, 450 * MIB), card("GPU-2", 15_109 * MIB, 300 * MIB, minor=1))
+    (key,), size = pools.keys(found, per_device=False, mixed_before=False), sized(found)
+    assert size is not None
+    pool = pools.fill(key, size, (), {}, config())
+    assert (pool.room, pool.total - pool.reserved) == (45_618 * MIB, 60_427 * MIB)
+    # The reserves leave less: nothing of a pool that is all reserved.
+    assert replace(pool, reserves=(Reserve("ceiling", 61_178 * MIB, "config"),)).room == 0
 
 
 def test_usable_bytes_of_a_card() -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeagent.facts import GPU_MEMORY, IGPU_MEMORY
 from edgeagent.memory.requests import host_part
-from edgeagent.memory.types import Budget
+from edgeagent.memory.types import Budget, Pool
 from edgeagent.plan import advice as advising
 from edgeagent.plan.peaks import Peaks
 from edgeagent.plan.peaktime import DAY, HOUR
@@ -21,6 +23,7 @@ from tests.unit.plan.workloads import (
     advised,
     fold,
     plan,
+    pool,
     view,
 )
 
@@ -281,6 +284,43 @@ def test_the_document() -> None:
     )
 
 
+def sized(total: int) -> tuple[Pool, ...]:
+    """An integrated GPU's pool of so many bytes for pods."""
+    return (replace(pool(), total=total),)
+
+
+def test_more_than_the_pool_has_is_not_recommended() -> None:
+    limits = {GPU_MEMORY: 6000 * MIB, "memory": 6000 * MIB + 300 * MIB}
+    one = advised(plan(view(gpu=5900 * MIB, host=200 * MIB, limits=limits), pools=sized(6400 * MIB)))
+    # 5900 + 590 = 6490, up to 6528: more than 6400. Host memory: 200 + 32 = 232, up to 256, of 300.
+    assert one.write == {GPU_MEMORY: "6000Mi", "memory": "6300Mi"}
+    assert "this does not fit this pool, so the budget of 5.86 GiB stays" in one.why
+
+
+def test_gpu_and_host_memory_have_to_fit_the_pool_together() -> None:
+    held = view(gpu=5000 * MIB, host=700 * MIB)
+    # 5500, up to 5504; 770, up to 800: 6304 together.
+    assert advised(plan(held, pools=sized(6304 * MIB))).write == {GPU_MEMORY: "5504Mi", "memory": "6304Mi"}
+    one = advised(plan(held, pools=sized(6303 * MIB)))
+    assert (one.write, one.why.count("this does not fit this pool")) == ({}, 2)
+
+
+def test_a_memory_limit_stays_where_both_budgets_together_are_more_than_the_pool() -> None:
+    # Read as host memory alone, because it is less than the GPU's: 6000 + 1000 of 6083.
+    limits = {GPU_MEMORY: 6000 * MIB, "memory": 1000 * MIB}
+    one = advised(plan(view(gpu=5900 * MIB, host=700 * MIB, limits=limits), pools=sized(6083 * MIB)))
+    assert one.write == {GPU_MEMORY: "6000Mi", "memory": "1000Mi"}
+    assert "is both" not in one.why
+
+
+def test_on_cards_a_container_has_at_most_the_largest_one() -> None:
+    cards = (replace(pool(kind="discrete"), total=16 * GIB, largest=8 * GIB),)
+    # 8 GiB and a tenth are more than a card has, and less than two.
+    assert advised(plan(view(gpu=8 * GIB, host=0), pools=cards)).write == {"memory": "32Mi"}
+    assert advised(plan(view(gpu=7 * GIB, host=0), pools=cards)).write == {GPU_MEMORY: "7936Mi", "memory": "32Mi"}
+
+
+VAST = sized(1024 * GIB)
 AMOUNTS = st.integers(0, 64 * GIB)
 
 
@@ -294,7 +334,7 @@ AMOUNTS = st.integers(0, 64 * GIB)
 def test_whoever_writes_what_is_recommended_is_within_his_budget(
     gpu: int, host: int, limits: dict[str, int], seconds: float, breach: str | None
 ) -> None:
-    one = advised(plan(view(gpu=gpu, host=host, limits=limits, breach=breach)), seconds)
+    one = advised(plan(view(gpu=gpu, host=host, limits=limits, breach=breach), pools=VAST), seconds)
     written = {key: int(text.removesuffix("Mi")) * MIB for key, text in one.write.items()}
     wrote = written.get(GPU_MEMORY, 0)
     assert wrote >= gpu

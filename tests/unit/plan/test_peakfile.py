@@ -42,8 +42,15 @@ def test_a_restart_changes_nothing() -> None:
     assert again(written(lived())) == lived()
 
 
+def test_how_large_the_pool_is_is_known_after_a_restart_and_not_from_an_older_version() -> None:
+    document = written(lived())
+    assert again(document).room == {GPU_MEMORY: 8 * GIB}
+    del document["room"]
+    assert (again(document).room, again(document).records) == ({}, lived().records)
+
+
 def test_the_time_between_two_processes_of_a_boot_is_not_watched() -> None:
-    peaks = fold(again(written(lived())), plan(view(gpu=MIB, host=MIB)), 700.0)
+    peaks = fold(again(written(lived())), plan(view(gpu=MIB, host=MIB, limits=LIMITS)), 700.0)
     assert (peak(peaks), host_peak(peaks)) == (GIB, 500 * MIB)
     course = peaks.records[LLM].gpu[GPU_MEMORY]
     assert (course.watched, peaks.time.seconds) == (600.0, 700.0)
@@ -154,6 +161,10 @@ def test_somebody_may_look_at_the_file_of_any_machine() -> None:
     found, ignored = peakfile.looked_at(written(lived()))
     assert ignored == ""
     assert peak(found) == GIB
+    # A file of a machine without an id is no agent's to take up, and may be looked at all the same.
+    unnamed = changed("machine_id", value=None)
+    assert peakfile.looked_at(unnamed) == (found, "")
+    assert "another version" in peakfile.looked_at(changed("format", value=2)).ignored
     documents: tuple[Any, ...] = (None, [], {"machine_id": "a"})
     for document in documents:
         assert "not as this agent writes it" in peakfile.looked_at(document).ignored

@@ -223,6 +223,35 @@ def test_only_time_between_figures_is_watched() -> None:
     assert (record(peaks).gpu[GPU_MEMORY].watched, record(peaks).host.watched) == (60.0, 80.0)
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [{GPU_MEMORY: 2 * GIB, "memory": 3 * GIB}, {GPU_MEMORY: 4 * GIB, "memory": 6 * GIB}, {GPU_MEMORY: 4 * GIB}, {}],
+    ids=["budget", "memory", "no memory", "neither"],
+)
+def test_under_another_manifest_watching_begins_anew_and_the_peaks_stay(limits: dict[str, int]) -> None:
+    before = {GPU_MEMORY: 4 * GIB, "memory": 3 * GIB}
+    peaks = watched(plan(view(gpu=GIB, host=MIB, limits=before)), 60.0)
+    peaks = watched(plan(view(gpu=GIB, host=MIB, limits=before)), 20.0, peaks)
+    assert (record(peaks).gpu[GPU_MEMORY].watched, record(peaks).host.watched) == (80.0, 80.0)
+
+    # The new pod has not been read yet; it is for 30 s after that.
+    peaks = fold(peaks, plan(view("llm-b", None, None, limits=limits)), 85.0)
+    assert (record(peaks).gpu[GPU_MEMORY].watched, record(peaks).host.watched) == (0.0, 0.0)
+    peaks = fold(peaks, plan(view("llm-b", MIB, MIB, limits=limits)), 200.0)
+    peaks = watched(plan(view("llm-b", MIB, MIB, limits=limits)), 30.0, peaks)
+    assert (record(peaks).gpu[GPU_MEMORY].watched, record(peaks).host.watched) == (30.0, 30.0)
+    assert (peak(peaks), host_peak(peaks)) == (GIB, MIB)
+
+
+def test_pools_that_are_not_known_for_the_moment_are_no_other_manifest() -> None:
+    limits = {GPU_MEMORY: 4 * GIB}
+    one = view(gpu=MIB, host=MIB, limits=limits)
+    peaks = watched(plan(one), 60.0)
+    peaks = fold(peaks, plan(replace(one, budgets={}), pools=()), 62.0)
+    assert record(peaks).gpu_budgets == limits
+    assert record(fold(peaks, plan(one), 64.0)).gpu[GPU_MEMORY].watched == 64.0
+
+
 # --- when it is forgotten ----------------------------------------------------------------
 
 

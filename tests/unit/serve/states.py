@@ -176,7 +176,7 @@ def shown(**changes: Any) -> Shown:
             kills={"killed": 3},
             api_calls={("PATCH", "200"): 1},
         ),
-        cost=Cost(resident_bytes=40 * MIB, cpu_seconds=1.5, open_files=20, threads=3, started=WALL - 100),
+        cost=Cost(resident_bytes=40 * MIB, cpu_seconds=1.5, open_files=20, threads=3, started=NOW - 100),
         neighbours={NEIGHBOUR.uid: NEIGHBOUR},
         vitals=VITALS,
     )

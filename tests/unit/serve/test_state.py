@@ -45,10 +45,25 @@ def test_it_says_who_tells_it_and_when() -> None:
     assert document["ready"] == {"status": "ok", "reasons": []}
 
 
+def test_the_start_is_told_right_by_a_clock_that_was_set_after_it() -> None:
+    # The start is 100 s before NOW, whatever the wall clock said then; it is told in whole seconds.
+    for passed in (0.0, 50.0, 50.0004):
+        at = NOW + passed
+        assert told(shown(), at)["started"] == "2023-11-14T22:11:40.000Z"
+    assert state.document(Look(shown(), NOW, 100.0))["started"] == "1970-01-01T00:00:00.000Z"
+
+
 def test_observing_is_said_with_its_reason() -> None:
     document = told(shown(plan=replace(PLAN, observe="mode: observe is configured")))
 
     assert (document["mode"], document["observe_because"]) == ("observe", "mode: observe is configured")
+
+
+def test_before_a_diagnosis_no_finding_is_not_told_as_a_result() -> None:
+    assert told(shown())["diagnosed"] is True
+    assert told(shown(diagnosed=False))["diagnosed"] is False
+    # A sample that is too old tells nothing.
+    assert told(shown(), NOW + 11)["diagnosed"] is False
 
 
 def test_whether_pods_can_use_the_gpu_is_told_with_the_reason() -> None:

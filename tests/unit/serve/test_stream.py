@@ -230,13 +230,14 @@ async def test_a_slow_client_gets_the_newest_state_and_never_a_backlog() -> None
             server.show(large(cycle))
             while number(await other.event()) != cycle:
                 pass
-        # Only now does it begin to read: at most what it was sent at first, what was on its way, and the newest.
+        # Only now does it read: what it was sent at first, what the kernel took on its way, and the newest. With
+        # a backlog it were eleven.
         loop = asyncio.get_running_loop()
         received = b""
         while b'"usable_bytes":10,' not in received:
             received += await loop.sock_recv(client, 65536)
 
-    assert received.count(b"event: state") <= 3
+    assert received.count(b"event: state") <= 5
 
 
 async def test_at_stop_each_stream_ends_and_is_seen_to_have_ended() -> None:

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from edgeagent.agent import Agent, Options
+from edgeagent.facts import ClusterFacts
 from edgeagent.serve.shown import Shown
 from edgeagent.status import Status
 from edgeagent.watch import watching
+from tests.unit import factories
 from tests.unit.factories import config
 from tests.unit.host.test_thermal import ORIN
 from tests.unit.snapshot.making import nvmap, write
@@ -44,7 +46,7 @@ def agent(root: Path) -> Agent:
 
 @pytest.fixture
 def status(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Status:
-    monkeypatch.setattr("edgeagent.status.measure", lambda _: None)
+    monkeypatch.setattr("edgeagent.status.measure", lambda *_: None)
     return Status(agent)
 
 
@@ -95,3 +97,47 @@ async def test_a_board_in_danger_is_not_asked_how_it_is(root: Path, agent: Agent
     async with running(agent):
         shown = await asyncio.wait_for(shown_in_danger(status), 20)
     assert shown.vitals is None
+
+
+async def viewed(agent: Agent, monkeypatch: pytest.MonkeyPatch, cluster: ClusterFacts | None) -> list[str] | None:
+    """Names of the pods that are watched."""
+    agent.host = await agent.reader.sample(())
+    agent.reader.close()
+    monkeypatch.setattr(agent.link, "facts", lambda _: cluster)
+    monkeypatch.setattr(agent, "now", lambda: 100.0)
+    monkeypatch.setattr("edgeagent.plan.cadence.calm", lambda _: True)
+    view = agent._view()  # noqa: SLF001 (what the watch is given)
+    assert view is not None
+    return None if view.pods is None else [pod.name for pod in view.pods]
+
+
+PODS = tuple(factories.pod(phase.lower(), phase=phase) for phase in ("Pending", "Running", "Succeeded", "Failed"))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "expected"),
+    [
+        # sampling.max_age is 10 s
+        (ClusterFacts(node=None, pods=PODS, fresh_at=90.0), ["pending", "running"]),
+        (ClusterFacts(node=None, pods=PODS, fresh_at=89.9), None),
+        (ClusterFacts(node=None, pods=None, fresh_at=100.0), None),
+        (ClusterFacts(node=None, pods=(), fresh_at=100.0), []),
+        (None, None),
+    ],
+    ids=["fresh", "stale", "unknown", "empty", "standalone"],
+)
+async def test_only_live_pods_of_a_current_view_are_watched(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, cluster: ClusterFacts | None, expected: list[str] | None
+) -> None:
+    assert agent.config.sampling.max_age == 10.0
+    assert await viewed(agent, monkeypatch, cluster) == expected
+
+
+@pytest.mark.parametrize(("named", "expected"), [("", True), ("/kubeconfig", False)])
+def test_an_empty_name_of_a_kubeconfig_is_none(
+    root: Path, monkeypatch: pytest.MonkeyPatch, named: str, *, expected: bool
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", named)
+    link = Agent(Options(host_root=root), config(""), clock=time.monotonic, wall=time.time).link
+    monkeypatch.setattr(link, "_nothing_found", True)  # as after the first look
+    assert link.standalone is expected

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeagent.watch.exposition import LONGEST_LINE, MOST_LINES, ScrapeError, buckets
+from edgeagent.watch.exposition import LONGEST_LINE, MOST_BYTES, MOST_LINES, ScrapeError, buckets
 from tests.unit.watch.making import page
 
 
@@ -50,6 +50,23 @@ def test_what_is_no_histogram_is_refused_with_a_reason(text: bytes) -> None:
     with pytest.raises(ScrapeError) as caught:
         buckets(text, "x")
     assert 0 < len(str(caught.value)) < 120
+
+
+def test_all_lines_together_are_no_longer_than_allowed() -> None:
+    line = b'x_bucket{a="%s",le="%02d"} 1'
+    # 32 lines of 2048 bytes are 64 KiB: 22 bytes without the label's value, and 2026 with them.
+    lines = [line % (b"y" * (2048 - len(line % (b"", number))), number) for number in range(32)]
+    assert len(b"".join(lines)) == MOST_BYTES
+    assert len(next(iter(buckets(b"\n".join(lines), "x").values()))) == 32
+    with pytest.raises(ScrapeError, match="longer than 65536 bytes"):
+        buckets(b"\n".join([*lines, b'x_bucket{le="+Inf"} 1']), "x")
+    # What is beside them does not count.
+    assert buckets(b"\n".join([b"y" * MOST_BYTES, *lines]), "x")
+
+
+def test_only_what_begins_a_line_is_a_bucket() -> None:
+    text = b'# x_bucket{le="1"} 8\nyx_bucket{le="1"} 9\nx_bucket{le="1"} 3'
+    assert buckets(text, "x") == {(): {1.0: 3.0}}
 
 
 @given(st.binary(max_size=300) | st.text(alphabet='x_bucket{le="1,}\\ +InfNa.e\n#0', max_size=300).map(str.encode))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -132,6 +133,48 @@ async def test_what_is_no_histogram_is_told() -> None:
     latencies = Latencies(Pages(b"x 1\n"), Clock())
     await latencies.scrape([shows()])
     assert latencies.told("uid-a") == (None, "no histogram latency_seconds")
+
+
+class Slow(Pages):
+    """Counts how many wait for a page at a time."""
+
+    waiting = most = 0
+
+    async def get(self, url: str) -> bytes:
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        await asyncio.sleep(0.01)
+        self.waiting -= 1
+        return await super().get(url)
+
+
+async def test_one_page_at_a_time_is_read_and_parsed() -> None:
+    pages = Slow(histogram(1, 1))
+    latencies = Latencies(pages, Clock())
+    await latencies.scrape([shows(f"p{n}", ip=f"10.42.0.{n}") for n in range(1, 4)])
+    assert (len(pages.asked), pages.most) == (3, 1)
+
+
+async def test_the_time_in_which_others_were_read_is_no_part_of_the_rate() -> None:
+    clock = Clock()
+
+    class Late(Pages):
+        async def get(self, url: str) -> bytes:
+            if "10.42.0.1:" in url:
+                await asyncio.sleep(0)  # the other waits by now
+                clock.now += 5.0  # the first of the two takes so long, once
+            return await super().get(url)
+
+    pages = Late(histogram(100, 100))
+    latencies = Latencies(pages, clock)
+    first, second = shows("a", ip="10.42.0.1", created_at=1.0), shows("b", ip="10.42.0.2", created_at=2.0)
+    await latencies.scrape([first, second])  # b is read at 5 s
+    clock.now += 20.0
+    pages.content = histogram(140, 140)
+    await latencies.scrape([second])  # and at 25 s
+    latency, _ = latencies.told("uid-b")
+    assert latency is not None
+    assert latency.requests_per_second == 2.0  # 40 in 20 s
 
 
 # --- a real server -------------------------------------------------------------------

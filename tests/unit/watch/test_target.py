@@ -29,6 +29,7 @@ def test_a_pod_that_says_nothing_is_not_asked() -> None:
         (pod(port="1", path="/a?b=c&d[]=e", metric="x"), Target("http://10.42.0.9:1/a?b=c&d[]=e", "x")),
         (pod(port="8000", metric="vllm:e2e_bucket"), Target("http://10.42.0.9:8000/metrics", "vllm:e2e")),
         (pod(ip="2001:db8::9", port="80", metric="x"), Target("http://[2001:db8::9]:80/metrics", "x")),
+        (pod(ip="::ffff:10.42.0.9", port="80", metric="x"), Target("http://10.42.0.9:80/metrics", "x")),
         # the path cannot become a host
         (pod(port="80", path="//192.0.2.1/", metric="x"), Target("http://10.42.0.9:80//192.0.2.1/", "x")),
         (pod(port="80", path="/@192.0.2.1:1/", metric="x"), Target("http://10.42.0.9:80/@192.0.2.1:1/", "x")),
@@ -68,6 +69,8 @@ def test_what_is_asked(pod: PodFacts, expected: Target) -> None:
         ({"port": "80", "metric": "x", "ip": "169.254.169.254"}, "address"),
         ({"port": "80", "metric": "x", "ip": "0.0.0.0"}, "address"),  # noqa: S104 (what must be refused)
         ({"port": "80", "metric": "x", "ip": "224.0.0.1"}, "address"),
+        ({"port": "80", "metric": "x", "ip": "::ffff:127.0.0.1"}, "address"),
+        ({"port": "80", "metric": "x", "ip": "::ffff:169.254.169.254"}, "address"),
     ],
 )
 def test_what_is_refused_says_why(fields: dict[str, Any], about: str) -> None:
