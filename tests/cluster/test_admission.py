@@ -67,7 +67,7 @@ def policies(control_plane: ControlPlane) -> Iterator[ControlPlane]:
                 and GPU_MEMORY in resources(seen)[1]
             )
 
-        wait_for("the policies in force", in_force)
+        wait_for("the policies in force", in_force, seconds=110)
         api.delete_namespace(name)
         yield control_plane
 

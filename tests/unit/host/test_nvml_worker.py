@@ -16,6 +16,7 @@ from edgeagent.facts.neighbours import DeviceActivity
 from edgeagent.host.nvml import ALL
 from edgeagent.host.nvml_worker import NvmlWorker
 from edgeagent.host.power import Power
+from tests.controlplane.waiting import wait_for
 from tests.fakes.nvml import FakeNvml
 from tests.unit.host.nvml_documents import T4, document
 
@@ -76,6 +77,7 @@ async def test_a_driver_that_hangs_is_a_reading_without_value_and_one_call() -> 
     source.go.clear()
     worker = NvmlWorker(source, clock, timeout=0.01)
     assert (await worker.sample()).value is None
+    await asyncio.to_thread(wait_for, "its thread, late on a busy machine", lambda: source.calls)
     clock.now = 220.0
     before = threading.active_count()
     assert await worker.sample() == Reading(220.0, None, "nvml stalled 120 s", waiting_since=100.0)
