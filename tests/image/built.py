@@ -77,9 +77,11 @@ class Build:
 
     def close(self) -> None:
         """Stop it if nobody waited."""
+        if self._process.stdout is None or self._process.stdout.closed:
+            return
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)  # it removes its folder, as it would not when killed
-            self._process.communicate()
+        self._process.communicate()
 
 
 @dataclass(frozen=True)
