@@ -181,11 +181,12 @@ class Agent:
         now = self.now()
         facts = self._facts(host, now)
         self.state, self.plan = decide(self.state, facts, now)
-        self.rounds.saw(facts, self.plan)
         await self._kill(self.plan)
         self._chronicle(self.plan, host)
-        self.peaks.saw(self.plan, host.attributed_at, self.config.sampling.max_age)
         self.hand_over(self.plan)
+        # What is only told comes after what is done: it delays nothing, and no fault in it costs an eviction.
+        self.rounds.saw(facts, self.plan)
+        self.peaks.saw(self.plan, host.attributed_at, self.config.sampling.max_age)
         self._keep()
         self.cycles += 1
         self.cycled_at = now

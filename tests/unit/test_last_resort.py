@@ -136,3 +136,14 @@ async def test_it_does_not_wait_for_threads_that_others_keep_busy(on_a_machine: 
         assert not blocked.done()
     finally:
         done.set()
+
+
+async def test_what_is_only_told_comes_after_what_is_done(on_a_machine: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    handed: list[Plan] = []
+    monkeypatch.setattr(on_a_machine, "hand_over", handed.append)
+    monkeypatch.setattr(on_a_machine.rounds, "saw", mock.Mock(side_effect=ValueError("the diagnosis is at fault")))
+
+    with pytest.raises(ValueError, match="at fault"):
+        await cycle(on_a_machine)
+
+    assert len(handed) == 1
